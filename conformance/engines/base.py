@@ -1,0 +1,201 @@
+"""What the kit asks of an engine: one adapter per engine, behind one Protocol.
+
+An adapter works by introspection of whatever version is installed, so one kit serves many.
+Importing an adapter's module imports no engine; its methods do, inside a child process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal, Protocol
+
+import attrs
+
+MemberKind = Literal["attribute", "property", "method", "classmethod", "staticmethod"]
+
+
+@attrs.frozen
+class Member:
+    """One member of the engine's installed base class.
+
+    Args:
+        name: its name.
+        group: `identity`, `config_hooks`, `pickers`, `kernel_hooks`, `device` or `capabilities`.
+        kind: how the base defines it.
+        value: the raw object from the base's `__dict__` (function unwrapped), or the default.
+        unset: an annotated attribute without a default: the platform must set it.
+        abstract: the base refuses to be instantiated without it, or the contract says mandatory.
+        raises: the base's body only raises NotImplementedError.
+    """
+
+    name: str
+    group: str
+    kind: MemberKind
+    value: Any
+    unset: bool = False
+    abstract: bool = False
+    raises: bool = False
+
+
+@attrs.frozen
+class EngineCall:
+    """One shape in which the engine really calls or reads a member.
+
+    Args:
+        member: the member's name.
+        positional: how many arguments go by position.
+        keywords: the names that go by keyword.
+        site: `file:line` in the engine, relative to its package's parent.
+        common: on the path of every plain run (not only with LoRA, Ray, one model, …).
+        guarded: inside a `try` that tolerates `NotImplementedError` (or everything).
+        via: `instance` for `current_platform.x(...)`, `class` where the class itself is called.
+        is_read: an attribute read, not a call.
+    """
+
+    member: str
+    positional: int
+    keywords: tuple[str, ...]
+    site: str
+    common: bool
+    guarded: bool = False
+    via: Literal["instance", "class"] = "instance"
+    is_read: bool = False
+
+
+@attrs.frozen
+class SelectorCall:
+    """One question to the attention picker: the arguments, ready to be passed.
+
+    Args:
+        case: `plain`, `mla`, `fp8-kv`, …
+        args: positional arguments.
+        kwargs: keyword arguments, spelled as the engine spells them.
+        must_answer: a plain decoder layer must get a class; other cases may be refused.
+    """
+
+    case: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    must_answer: bool
+
+
+@attrs.frozen
+class PickedBase:
+    """What a picked component has to be.
+
+    Args:
+        picker: the member that names it, `get_device_communicator_cls`.
+        base: the class or Protocol to derive from; None where any class will do.
+        required: names the engine uses on it.
+        case: the situation in which the engine asks (`always`, `lora`, `tensor-parallel`, `graphs`).
+    """
+
+    picker: str
+    base: type | None
+    required: tuple[str, ...]
+    case: str
+
+
+@attrs.frozen
+class Detection:
+    """What resolution said in a fresh process.
+
+    Args:
+        resolved: qualified name of the type of `current_platform`; empty if it failed.
+        detectors: the answers by detector name, in order asked.
+        winner: the name of the detector that decided; empty if none.
+        error: the error's text; empty if none.
+    """
+
+    resolved: str
+    detectors: Mapping[str, str | None]
+    winner: str
+    error: str = ""
+
+
+class Adapter(Protocol):
+    """One engine, as the checks see it.
+
+    Every method that touches the engine runs in a child process. A method that cannot answer
+    with the installed version raises `conformance.model.Skip` with what is lacking.
+    """
+
+    name: str
+    """`native` or `vllm`."""
+
+    def environment(self, scratch: str) -> Mapping[str, str]:
+        """Variables for every child, set before anything is imported: offline, caches in `scratch`."""
+        ...
+
+    def accepts(self, cls: type) -> bool:
+        """Say by the names in its MRO whether `cls` is a platform of this engine; imports nothing."""
+        ...
+
+    def version(self) -> str:
+        """The engine's version (for native: of the contract and of the package)."""
+        ...
+
+    def prepare(self) -> None:
+        """Import the engine under a neutral platform, once, before any fork; single-threaded."""
+        ...
+
+    def base_class(self) -> type:
+        """The installed base class of platforms."""
+        ...
+
+    def members(self) -> Mapping[str, Member]:
+        """The members of the installed base, by name."""
+        ...
+
+    def active(self, platform: object) -> AbstractContextManager[None]:
+        """Make `platform` the engine's `current_platform` in this process for a while."""
+        ...
+
+    def config_cases(self) -> Sequence[str]:
+        """Names of the representative configs; `plain` first."""
+        ...
+
+    def config(self, case: str) -> Any:
+        """Build a config that no hook of the platform under test has touched yet.
+
+        Raises:
+            Skip: the installed engine cannot build this case.
+        """
+        ...
+
+    def run_config_hooks(self, platform: object, config: Any) -> None:
+        """Call the config hooks on `config` as the engine does: order, arguments, re-validation."""
+        ...
+
+    def snapshot(self, config: Any) -> Mapping[str, Any]:
+        """Flatten a config to dotted field -> comparable plain value, for diffs between two moments."""
+        ...
+
+    def selector_calls(self) -> Sequence[SelectorCall]:
+        """The questions to the attention picker, `plain` first."""
+        ...
+
+    def picked(self) -> Sequence[PickedBase]:
+        """What the pickers' answers have to be."""
+        ...
+
+    def resolve(self, qualname: str) -> Any:
+        """Import a dotted name the way the engine does.
+
+        Raises:
+            Exception: whatever the engine raises.
+        """
+        ...
+
+    def engine_calls(self) -> Sequence[EngineCall]:
+        """Every call and read of the platform in the installed engine, as found by its source."""
+        ...
+
+    def detect(self) -> Callable[[], Detection]:
+        """A function, importable by name, that resolves in a *fresh* interpreter."""
+        ...
+
+    def worker_cls_field(self, config: Any) -> Any:
+        """The value of the config's worker class field (`"auto"` when no hook has set it)."""
+        ...
