@@ -51,6 +51,10 @@ class EngineCall:
         guarded: inside a `try` that tolerates `NotImplementedError` (or everything).
         via: `instance` for `current_platform.x(...)`, `class` where the class itself is called.
         is_read: an attribute read, not a call.
+        exact: no `*args` or `**kwargs` at the site, so the shape is the whole call.
+        requires: what the lexical guards around it ask of the platform, each of them alternatives
+            joined by `|`: `is_cuda`, `!is_cuda`, `device_type=cpu`
+            (see `conformance.engines.source_scan.applies`).
     """
 
     member: str
@@ -61,6 +65,8 @@ class EngineCall:
     guarded: bool = False
     via: Literal["instance", "class"] = "instance"
     is_read: bool = False
+    exact: bool = True
+    requires: tuple[str, ...] = ()
 
 
 @attrs.frozen
