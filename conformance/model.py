@@ -173,3 +173,6 @@ class CheckResult:
 
 IMPORTABLE: Final = "platform.importable"
 """The check that every other one needs: the platform's module imports and has the class."""
+
+INSTANTIABLE: Final = "platform.instantiable"
+"""The check that every check of a member's answer needs: the class is whole and an instance exists."""

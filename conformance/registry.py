@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from conformance.model import IMPORTABLE, Check, Level, Severity, Where
+from conformance.model import IMPORTABLE, INSTANTIABLE, Check, Level, Severity, Where
 
 if TYPE_CHECKING:
     from conformance.context import CheckContext
@@ -38,7 +38,7 @@ def check(
     severity: Severity = "must",
     level: Level = Level.CONTRACT,
     since: str = "1.0",
-    needs: tuple[str, ...] = (IMPORTABLE,),
+    needs: tuple[str, ...] = (INSTANTIABLE,),
     where: Where = "fork",
     engines: tuple[str, ...] = (),
 ) -> Callable[[CheckFunction], CheckFunction]:

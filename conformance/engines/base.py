@@ -6,7 +6,8 @@ Importing an adapter's module imports no engine; its methods do, inside a child 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import enum
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
@@ -87,11 +88,27 @@ class SelectorCall:
 
 
 @attrs.frozen
+class Arguments:
+    """One harmless call of a member, with arguments of the engine's own types.
+
+    Args:
+        args: positional arguments.
+        kwargs: keyword arguments, spelled as the engine spells them.
+        case: a word or two for the report, `with a parser`; empty where there is one case only.
+    """
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = attrs.field(factory=dict)
+    case: str = ""
+
+
+@attrs.frozen
 class PickedBase:
     """What a picked component has to be.
 
     Args:
-        picker: the member that names it, `get_device_communicator_cls`.
+        picker: the member that names it, `get_device_communicator_cls`; `worker_cls` for the class
+            that the config hook writes into the config.
         base: the class or Protocol to derive from; None where any class will do.
         required: names the engine uses on it.
         case: the situation in which the engine asks (`always`, `lora`, `tensor-parallel`, `graphs`).
@@ -109,7 +126,7 @@ class Detection:
 
     Args:
         resolved: qualified name of the type of `current_platform`; empty if it failed.
-        detectors: the answers by detector name, in order asked.
+        detectors: the answers by detector name, in order asked; None also for one that raised.
         winner: the name of the detector that decided; empty if none.
         error: the error's text; empty if none.
     """
@@ -198,8 +215,39 @@ class Adapter(Protocol):
         """Every call and read of the platform in the installed engine, as found by its source."""
         ...
 
-    def detect(self) -> Callable[[], Detection]:
-        """A function, importable by name, that resolves in a *fresh* interpreter."""
+    def detectors(self) -> Mapping[str, str]:
+        """`module:function` of every detector known here, by name; reads metadata, imports nothing."""
+        ...
+
+    def detect(self) -> str:
+        """`module:function` that resolves in a *fresh* interpreter and returns `Detection` as a dict.
+
+        The function undoes what `environment` did to keep the platform neutral.
+        """
+        ...
+
+    def in_tree(self, cls: type) -> bool:
+        """Say whether the engine itself ships `cls`."""
+        ...
+
+    def platform_enum(self) -> type[enum.Enum]:
+        """The engine's enumeration of kinds of platform; it has `OOT` and `UNSPECIFIED`."""
+        ...
+
+    def arguments(self, member: str) -> Sequence[Arguments]:
+        """Harmless calls of a member, in the shapes in which the engine makes them.
+
+        `conformance.engines.arguments.plain` has those that need no type of the engine. Empty where
+        no harmless call is known.
+        """
+        ...
+
+    def validate_config(self, config: Any) -> None:
+        """Check every field of a config, as the engine does after a hook and on receipt.
+
+        Raises:
+            Exception: whatever the engine raises; its text names the field.
+        """
         ...
 
     def worker_cls_field(self, config: Any) -> Any:
