@@ -1,0 +1,1 @@
+"""What platform-abc costs, beside vLLM in the same environment: `python -m benchmarks`."""
