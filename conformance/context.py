@@ -5,19 +5,28 @@ A context lives in the child process in which the check runs.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import os
+import pickle
 import traceback
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, TypeVar
 
 import attrs
 
-from conformance.engines.base import Adapter
-from conformance.model import Finding, Skip, Unsupported, Violation
+from conformance.engines.base import Adapter, Arguments
+from conformance.model import Finding, NotRun, Skip, Unsupported, Violation
 from platform_abc.errors import DeviceUnavailable, MissingDependency
 
 Fresh = Callable[..., Any]
 """`fresh("module:function", *args, timeout=None)`: run it in a new interpreter, JSON in and out."""
+
+_T = TypeVar("_T")
+_MISTAKES: Final = (TypeError, AttributeError, NameError, KeyError, IndexError)
+"""What wrong code raises; an absent device shows as something else."""
 
 
 @attrs.define
@@ -73,54 +82,223 @@ class CheckContext:
         """Where the member is defined, as `file:line`; the class's own place for an attribute."""
         raw = self.raw(member) if member else self.platform_cls
         for candidate in (raw, self.owner(member) if member else None, self.platform_cls):
-            target: Any = candidate
-            if isinstance(target, property):
-                target = target.fget
-            target = getattr(target, "__func__", target)
-            target = inspect.unwrap(target) if callable(target) else target
-            try:
-                file = inspect.getsourcefile(target)
-                line = inspect.getsourcelines(target)[1]
-            except (TypeError, OSError):
-                continue
-            return f"{file}:{line}"
+            place = locate(candidate)
+            if place:
+                return place
         return f"{self.qualname}.{member}" if member else self.qualname
 
-    def finding(self, member: str, *, contract_says: str, platform_did: str, hint: str) -> Finding:
-        """Make a `Finding` whose location is where the member is defined."""
+    def finding(
+        self, member: str, *, contract_says: str, platform_did: str, hint: str, location: str = ""
+    ) -> Finding:
+        """Make a `Finding`; its location is where the member is defined unless another is given."""
         return Finding(
             contract_says=contract_says,
             platform_did=platform_did,
             member=member,
-            location=self.locate(member),
+            location=location or self.locate(member),
             hint=hint,
         )
 
-    def fail(self, member: str, *, contract_says: str, platform_did: str, hint: str) -> Violation:
+    def fail(
+        self, member: str, *, contract_says: str, platform_did: str, hint: str, location: str = ""
+    ) -> Violation:
         """Make a `Violation` of one finding; the caller raises it."""
         return Violation(
-            self.finding(member, contract_says=contract_says, platform_did=platform_did, hint=hint)
+            self.finding(
+                member,
+                contract_says=contract_says,
+                platform_did=platform_did,
+                hint=hint,
+                location=location,
+            )
         )
+
+    def device_missing(self) -> str:
+        """Say which device this machine lacks for the platform; empty if it is here.
+
+        The host's processor is always here. Another device is here when `torch.<device_type>` says
+        that it is available.
+        """
+        import torch
+
+        device_type = getattr(self.platform_cls, "device_type", "")
+        if not isinstance(device_type, str) or not device_type or device_type == "cpu":
+            return ""
+        runtime = getattr(torch, device_type, None)
+        if runtime is None:
+            return f"a {device_type} device (torch has no torch.{device_type} here)"
+        with contextlib.suppress(Exception):
+            if runtime.is_available():
+                return ""
+        return f"a {device_type} device (torch.{device_type} finds none here)"
+
+    def need_device(self) -> None:
+        """Skip the check unless the platform's device is on this machine.
+
+        Raises:
+            Skip: it is not.
+        """
+        missing = self.device_missing()
+        if missing:
+            raise Skip(f"no {missing.removeprefix('a ')}", "run the kit on a machine that has the device")
 
     def ask(self, member: str, *args: Any, contract_says: str, hint: str, **kwargs: Any) -> Any:
         """Call a member of the instance and return its answer.
 
         Raises:
             Unsupported: it raised `NotImplementedError` (so also `NotSupported`).
-            Skip: it raised `MissingDependency` or `DeviceUnavailable`.
-            Violation: it raised anything else, or there is no such callable.
+            Skip: it raised `MissingDependency` or `DeviceUnavailable`, or, on a machine without the
+                device, what runtimes raise there.
+            NotRun: it is not callable or refuses these arguments; another check says so.
+            Violation: it raised anything else.
         """
+        call = getattr(self.platform, member)
+        if not callable(call):
+            raise NotRun(f"{member} cannot be called, see members.kinds")
+        self._bind(member, call, args, kwargs)
         try:
-            return getattr(self.platform, member)(*args, **kwargs)
+            return call(*args, **kwargs)
         except (MissingDependency, DeviceUnavailable) as error:
             raise Skip(str(error), error.remedy) from error
         except NotImplementedError as error:
-            raise Unsupported(f"{member} raises {type(error).__name__}: {error}") from error
+            raise Unsupported(f"{member} raises {describe(error)}") from error
         except Exception as error:
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            raise self.fail(
-                member,
-                contract_says=contract_says,
-                platform_did=f"it raised {type(error).__name__}: {error} (at {where.filename}:{where.lineno})",
-                hint=hint,
-            ) from error
+            missing = "" if isinstance(error, _MISTAKES) else self.device_missing()
+            if missing:
+                raise Skip(
+                    f"{missing}; {member} raised {describe(error)}", "run the kit where the device is"
+                ) from error
+            raise self.raised(member, error, contract_says=contract_says, hint=hint) from error
+
+    def ask_all(self, member: str, *, contract_says: str, hint: str) -> Iterator[tuple[str, Any]]:
+        """Call a member once for each harmless set of arguments that the adapter knows.
+
+        Yields:
+            The call as text, and the answer.
+        """
+        for one in self.adapter.arguments(member):
+            answer = self.ask(member, *one.args, contract_says=contract_says, hint=hint, **one.kwargs)
+            yield spell(member, one), answer
+
+    def raised(self, member: str, error: BaseException, *, contract_says: str, hint: str) -> Violation:
+        """Make the `Violation` of a member that raised where it must not; it says where."""
+        return self.fail(
+            member,
+            contract_says=contract_says,
+            platform_did=f"it raised {describe(error)}",
+            hint=hint,
+            location=self.blame(error) or self.locate(member),
+        )
+
+    def blame(self, error: BaseException) -> str:
+        """The innermost line of the platform's own package that the error passed, or empty."""
+        home = inspect.getfile(self.platform_cls) if self.importable_by_name else ""
+        folder = str(Path(home).parent) if home else ""
+        own = [
+            f"{frame.f_code.co_filename}:{line}"
+            for frame, line in _frames(error.__traceback__)
+            if folder and frame.f_code.co_filename.startswith(folder)
+        ]
+        return own[-1] if own else ""
+
+    def apart(self, func: Callable[[], _T]) -> _T:
+        """Run a function in a process forked from this one, so that what it changes is gone after.
+
+        Where fork is unsafe it runs here. The answer must pickle.
+
+        Raises:
+            ApartFailed: the function raised, or its process died; the text says which.
+        """
+        if not hasattr(os, "fork") or os.uname().sysname == "Darwin":
+            return func()
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            _answer(func, writer)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            data = pipe.read()
+        _, status = os.waitpid(pid, 0)
+        if not data:
+            raise ApartFailed(f"the process ended without an answer, {_end(status)}")
+        worked, value = pickle.loads(data)
+        if not worked:
+            raise ApartFailed(value)
+        answer: _T = value
+        return answer
+
+    def _bind(self, member: str, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            signature = inspect.signature(call)
+        except (TypeError, ValueError):
+            return
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            if not self.overridden(member):
+                raise
+            raise NotRun(f"{member} refuses the engine's call ({error}), see members.engine-calls") from error
+
+
+class ApartFailed(Exception):
+    """What ran in a process of its own raised or died."""
+
+
+def _answer(func: Callable[[], object], writer: int) -> None:
+    """Run in the fork: write the pickled answer and leave without any exit handler."""
+    try:
+        try:
+            data = pickle.dumps((True, func()))
+        except BaseException as error:
+            data = pickle.dumps((False, describe(error)))
+        with os.fdopen(writer, "wb") as pipe:
+            pipe.write(data)
+    finally:
+        os._exit(0)
+
+
+def _end(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
+
+
+def _frames(trace: TracebackType | None) -> Iterator[tuple[Any, int]]:
+    return traceback.walk_tb(trace)
+
+
+def describe(error: BaseException) -> str:
+    """An error in one line: its type and its text."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def spell(member: str, call: Arguments) -> str:
+    """A call as a reader would type it, long values shortened."""
+    parts = [short(one) for one in call.args] + [f"{name}={short(one)}" for name, one in call.kwargs.items()]
+    return f"{member}({', '.join(parts)})"
+
+
+def short(value: object, limit: int = 100) -> str:
+    """A value for a sentence: its repr, cut where it is long, its type where the repr fails."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception as error:
+        return f"<{type(value).__name__}, whose repr raises {type(error).__name__}>"
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def kind_of(value: object) -> str:
+    """A value and its type, for "it returned …"."""
+    return "None" if value is None else f"{short(value)} ({type(value).__name__})"
+
+
+def locate(thing: Any) -> str:
+    """`file:line` of a class, function or property; empty where it has no source."""
+    target = thing.fget if isinstance(thing, property) else thing
+    target = getattr(target, "__func__", target)
+    try:
+        target = inspect.unwrap(target) if callable(target) else target
+        return f"{inspect.getsourcefile(target)}:{inspect.getsourcelines(target)[1]}"
+    except (TypeError, OSError, ValueError):
+        return ""

@@ -88,6 +88,10 @@ class Unsupported(Exception):
     """Raised by a check: the platform declares that it does not do this; the text says where."""
 
 
+class NotRun(Exception):
+    """Raised by a check: what it would judge is broken in a way that another check reports."""
+
+
 class Skip(Exception):
     """Raised by a check: this machine lacks something.
 
