@@ -1,0 +1,104 @@
+"""amdsmi, the management library of AMD devices, as far as the ROCm platform uses it.
+
+It answers without creating a HIP context and counts physical devices whatever the visibility
+variables say. The Python binding has no types, hence the Protocol.
+"""
+
+# ruff: noqa: D102  the names are the library's, and so are their meanings
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final, NewType, Protocol, cast
+
+Handle = NewType("Handle", object)
+"""A device, as amdsmi hands it out; valid within one session."""
+
+LINK_XGMI: Final = 2
+"""The link type of AMD's own interconnect, as `amdsmi_topo_get_link_type` numbers it."""
+
+
+class MemoryTypes(Protocol):
+    """The enumeration of memory kinds."""
+
+    VRAM: object
+
+
+class AmdSmi(Protocol):
+    """The functions of `amdsmi` that are used here, under their names."""
+
+    AmdSmiException: type[Exception]
+    AmdSmiMemoryType: MemoryTypes
+
+    def amdsmi_init(self) -> None: ...
+    def amdsmi_shut_down(self) -> None: ...
+    def amdsmi_get_processor_handles(self) -> Sequence[Handle]: ...
+    def amdsmi_get_gpu_asic_info(self, handle: Handle, /) -> Mapping[str, object]: ...
+    def amdsmi_get_gpu_device_uuid(self, handle: Handle, /) -> str: ...
+    def amdsmi_get_gpu_device_bdf(self, handle: Handle, /) -> str: ...
+    def amdsmi_get_gpu_memory_total(self, handle: Handle, kind: object, /) -> int: ...
+    def amdsmi_topo_get_link_type(self, one: Handle, other: Handle, /) -> Mapping[str, int]: ...
+    def amdsmi_topo_get_numa_node_number(self, handle: Handle, /) -> int: ...
+
+
+class AmdSmiMissing(Exception):
+    """There is no amdsmi here, or its driver does not start."""
+
+
+class AmdSmiRefused(Exception):
+    """amdsmi runs, but does not answer this question for this device."""
+
+
+@contextmanager
+def session() -> Iterator[AmdSmi]:
+    """Start amdsmi for the time of a `with` block; its errors inside become `AmdSmiRefused`.
+
+    Yields:
+        The library.
+
+    Raises:
+        AmdSmiMissing: it cannot be imported or started.
+        AmdSmiRefused: a call inside the block failed in amdsmi.
+    """
+    try:
+        library = cast("AmdSmi", importlib.import_module("amdsmi"))
+    except (ImportError, OSError, KeyError, AttributeError) as error:
+        # The binding looks for its shared library while it is imported, and fails in several ways.
+        raise AmdSmiMissing(f"amdsmi cannot be imported: {error}") from error
+    try:
+        library.amdsmi_init()
+    except library.AmdSmiException as error:
+        raise AmdSmiMissing(f"amdsmi does not start: {error}") from error
+    try:
+        yield library
+    except library.AmdSmiException as error:
+        raise AmdSmiRefused(str(error)) from error
+    finally:
+        library.amdsmi_shut_down()
+
+
+def normalize_arch(name: str) -> str:
+    """Reduce an architecture's name to `gfx` and its digits: `gfx942:sramecc+` is `gfx942`.
+
+    Older drivers spell the hexadecimal stepping of `gfx90a` in decimal, `gfx9010`.
+    """
+    base = name.strip().lower().partition(":")[0]
+    match = re.fullmatch(r"gfx9(\d)(1[0-5])", base)
+    return f"gfx9{match.group(1)}{int(match.group(2)):x}" if match else base
+
+
+def capability_of(arch: str) -> tuple[int, int] | None:
+    """Derive `(major, minor)` from an architecture's name, as HIP does.
+
+    The last two characters are the minor number and the stepping, the digits before them the major.
+
+    Args:
+        arch: for example `"gfx942"`, which gives `(9, 4)`.
+
+    Returns:
+        The capability, or None if this is no such name.
+    """
+    match = re.fullmatch(r"gfx(\d{1,2})([0-9])([0-9a-f])", normalize_arch(arch))
+    return (int(match.group(1)), int(match.group(2))) if match else None

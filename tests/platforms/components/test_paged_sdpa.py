@@ -1,0 +1,177 @@
+"""Facts of `platforms.components.paged_sdpa`, against attention written out in float64."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from platforms.components import paged_sdpa
+
+TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
+
+
+class Batch:
+    """A ragged batch in a paged cache whose blocks are scattered and whose free slots hold NaN."""
+
+    def __init__(
+        self,
+        lengths: list[tuple[int, int]],
+        *,
+        heads: int = 4,
+        kv_heads: int = 2,
+        size: int = 16,
+        block: int = 4,
+        dtype: torch.dtype = torch.float32,
+        seed: int = 0,
+    ) -> None:
+        """`lengths` holds `(new tokens, tokens in all)` of each request."""
+        make = torch.Generator().manual_seed(seed)
+        self.lengths, self.heads, self.kv_heads, self.size = lengths, heads, kv_heads, size
+        self.scale = 1 / math.sqrt(size)
+        blocks = [-(-total // block) for _, total in lengths]
+        order = torch.randperm(sum(blocks) + 2, generator=make).tolist()
+        self.cache = torch.full(
+            paged_sdpa.cache_shape(sum(blocks) + 2, block, kv_heads, size), math.nan, dtype=dtype
+        )
+        # Entries beyond a request's blocks are rubbish on purpose.
+        self.table = torch.full((len(lengths), max(blocks, default=0) + 1), 10**6, dtype=torch.int32)
+        self.keys, self.values, queries, self.starts = [], [], [], [0]
+        for request, (new, total) in enumerate(lengths):
+            own = [order.pop() for _ in range(blocks[request])]
+            self.table[request, : len(own)] = torch.tensor(own, dtype=torch.int32)
+            key = torch.randn(total, kv_heads, size, generator=make).to(dtype)
+            value = torch.randn(total, kv_heads, size, generator=make).to(dtype)
+            slots = torch.tensor(
+                [own[i // block] * block + i % block for i in range(total)], dtype=torch.int64
+            )
+            paged_sdpa.write_cache(key, value, self.cache, slots)
+            self.keys.append(key)
+            self.values.append(value)
+            queries.append(torch.randn(new, heads, size, generator=make).to(dtype))
+            self.starts.append(self.starts[-1] + new)
+        self.query = torch.cat(queries) if queries else torch.empty(0, heads, size, dtype=dtype)
+
+    def attend(self, *, causal: bool = True, window: int | None = None) -> torch.Tensor:
+        out = torch.full_like(self.query, math.nan)
+        paged_sdpa.attend(
+            self.query,
+            self.cache,
+            self.table,
+            self.starts,
+            [total for _, total in self.lengths],
+            out,
+            scale=self.scale,
+            causal=causal,
+            window=window,
+        )
+        return out
+
+    def expected(self, *, causal: bool = True, window: int | None = None) -> torch.Tensor:
+        """Softmax of the scaled scores, in float64, token by token."""
+        out = torch.zeros(self.query.shape, dtype=torch.float64)
+        for request, (new, total) in enumerate(self.lengths):
+            for i in range(new):
+                here = total - new + i
+                low = 0 if window is None else max(0, here - window + 1)
+                high = here + 1 if causal else total if window is None else min(total, here + window)
+                for head in range(self.heads):
+                    group = head // (self.heads // self.kv_heads)
+                    q = self.query[self.starts[request] + i, head].double()
+                    scores = self.keys[request][low:high, group].double() @ q * self.scale
+                    out[self.starts[request] + i, head] = (
+                        scores.softmax(0) @ self.values[request][low:high, group].double()
+                    )
+        return out
+
+
+RAGGED = [(5, 5), (1, 9), (3, 11), (1, 1), (1, 23), (7, 7), (1, 4), (2, 30)]
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("window", [None, 1, 6, 100])
+@pytest.mark.parametrize("block", [1, 3, 16])
+def test_a_ragged_batch_matches_attention_written_out(
+    dtype: torch.dtype, window: int | None, block: int
+) -> None:
+    """Prefill, chunks and decode in one batch, in every dtype, window and block size."""
+    batch = Batch(RAGGED, block=block, dtype=dtype)
+    torch.testing.assert_close(
+        batch.attend(window=window).double(),
+        batch.expected(window=window),
+        atol=TOLERANCE[dtype],
+        rtol=TOLERANCE[dtype],
+    )
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), [(1, 1), (4, 4), (8, 1), (6, 3)])
+def test_query_heads_share_key_heads(heads: int, kv_heads: int) -> None:
+    """Multi-head, grouped and multi-query attention."""
+    batch = Batch(RAGGED, heads=heads, kv_heads=kv_heads)
+    torch.testing.assert_close(batch.attend().double(), batch.expected(), atol=2e-5, rtol=2e-5)
+
+
+@pytest.mark.parametrize("window", [None, 3])
+def test_without_causality_later_tokens_are_seen(window: int | None) -> None:
+    """Bidirectional attention sees all, or the window on both sides."""
+    batch = Batch([(5, 5), (4, 9)])
+    result = batch.attend(causal=False, window=window).double()
+    torch.testing.assert_close(result, batch.expected(causal=False, window=window), atol=2e-5, rtol=2e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    lengths=st.lists(
+        st.integers(1, 20).flatmap(lambda total: st.tuples(st.integers(1, total), st.just(total))),
+        min_size=1,
+        max_size=5,
+    ),
+    block=st.integers(1, 8),
+    window=st.none() | st.integers(1, 25),
+    heads=st.sampled_from([(2, 2), (4, 2), (3, 1)]),
+    seed=st.integers(0, 1000),
+)
+def test_any_batch_matches_attention_written_out(
+    lengths: list[tuple[int, int]], block: int, window: int | None, heads: tuple[int, int], seed: int
+) -> None:
+    """Whatever the lengths, blocks, window and heads."""
+    batch = Batch(lengths, heads=heads[0], kv_heads=heads[1], size=8, block=block, seed=seed)
+    torch.testing.assert_close(
+        batch.attend(window=window).double(), batch.expected(window=window), atol=3e-5, rtol=3e-5
+    )
+
+
+def test_a_padding_request_gets_zeros() -> None:
+    """A request without tokens has a defined output."""
+    batch = Batch([(1, 3), (1, 2)])
+    out = torch.full_like(batch.query, math.nan)
+    paged_sdpa.attend(batch.query, batch.cache, batch.table, batch.starts, [3, 0], out, scale=batch.scale)
+    assert torch.equal(out[1], torch.zeros_like(out[1]))
+    torch.testing.assert_close(out[0].double(), batch.expected()[0], atol=2e-5, rtol=2e-5)
+
+
+def test_long_decodes_are_cut_into_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hardly any room for gathered keys the result is the same."""
+    batch = Batch([(1, 9), (1, 30), (1, 2), (1, 31)])
+    whole = batch.attend()
+    monkeypatch.setattr(paged_sdpa, "_DECODE_BYTES", 1)
+    torch.testing.assert_close(batch.attend(), whole)
+
+
+def test_negative_slots_write_nothing() -> None:
+    """Padding tokens leave the cache as it is."""
+    cache = torch.zeros(paged_sdpa.cache_shape(2, 2, 1, 1))
+    key = torch.tensor([[[1.0]], [[2.0]], [[3.0]]])
+    paged_sdpa.write_cache(key, key * 10, cache, torch.tensor([3, -1]))
+    assert cache[paged_sdpa.KEY].flatten().tolist() == [0, 0, 0, 1]
+    assert cache[paged_sdpa.VALUE].flatten().tolist() == [0, 0, 0, 10]
+
+
+def test_a_cache_of_another_dtype_converts() -> None:
+    """Keys of a float32 model can be kept in bfloat16."""
+    batch = Batch([(1, 6), (3, 3)])
+    batch.cache = batch.cache.bfloat16()
+    torch.testing.assert_close(batch.attend().double(), batch.expected(), atol=3e-2, rtol=3e-2)
