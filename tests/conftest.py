@@ -1,0 +1,50 @@
+"""What the whole suite shares: tests that need torch are left out, and said to be, where torch is missing."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+_left_out: list[str] = []
+
+
+@cache
+def _imports_torch(path: Path) -> bool:
+    """Say whether a module imports torch where it is itself imported."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import) and any(
+            name.name.partition(".")[0] == "torch" for name in node.names
+        ):
+            return True
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "torch":
+            return True
+    return False
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the files that cannot be imported without torch."""
+    if HAS_TORCH or collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    if _imports_torch(collection_path):
+        _left_out.append(collection_path.name)
+        return True
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what is marked `torch` where torch is missing."""
+    if not HAS_TORCH:
+        for item in items:
+            if item.get_closest_marker("torch"):
+                item.add_marker(pytest.mark.skip(reason="needs torch: pip install 'platform-abc[torch]'"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was left out, so that a green run without torch is not mistaken for the whole."""
+    if _left_out:
+        terminalreporter.write_line(f"left out, for want of torch: {', '.join(sorted(set(_left_out)))}")
