@@ -27,7 +27,7 @@ def shown(value: object) -> str:
     """Return `repr(value)`, shortened, also when `repr` itself raises."""
     try:
         text = repr(value)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a vendor's repr may raise anything
         text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
@@ -60,7 +60,7 @@ class Check(Generic[T]):
         """Say whether `value` passes the test; a value that makes the test raise does not."""
         try:
             return bool(self.test(value))
-        except Exception:
+        except Exception:  # noqa: BLE001 - comparing foreign values may raise anything
             return False
 
     def __call__(self, owner: object, attribute: attrs.Attribute[Any], value: T) -> None:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import SimpleNamespace
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 
@@ -48,6 +48,9 @@ from platform_abc.config_values import (
     MLAPrefillSelectorConfig,
 )
 from platform_abc.errors import ConfigError
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 __all__ = [
     "ABSENT",
@@ -165,8 +168,12 @@ def _parts(value: attrs.AttrsInstance) -> Iterator[attrs.AttrsInstance]:
     yield value
     for field in attrs.fields(type(value)):
         child: object = getattr(value, field.name, None)
-        if isinstance(child, attrs.AttrsInstance):
+        if _is_part(child):
             yield from _parts(child)
+
+
+def _is_part(value: object) -> TypeIs[attrs.AttrsInstance]:
+    return attrs.has(type(value))
 
 
 def _check_fields(part: attrs.AttrsInstance) -> None:
@@ -311,7 +318,8 @@ def snapshot(config: object) -> Mapping[str, object]:
         config: an `EngineConfig`, or one part.
 
     Returns:
-        One entry a leaf; dicts are flattened by key (an empty one has no entry), lists become tuples, layers their class's name.
+        One entry a leaf. Dicts are flattened by key (an empty one has no entry), lists become tuples,
+        layers the name of their class.
     """
     flat: dict[str, object] = {}
     _flatten("", config, flat, ())

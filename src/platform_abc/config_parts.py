@@ -48,8 +48,7 @@ _DEVICE: Check[torch.device | str | None] = Check(
     lambda value: (
         value is None
         or (isinstance(value, str) and value.strip() != "")
-        or type(value).__module__ == "torch"
-        and type(value).__name__ == "device"
+        or (type(value).__module__ == "torch" and type(value).__name__ == "device")
     ),
     "None, a device name such as 'cpu', or a torch.device",
 )

@@ -1,0 +1,130 @@
+"""The worker: what runs one share of the model on one device.
+
+Its dotted name is `parallel_config.worker_cls`, which the platform sets in `check_and_update_config`.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    import torch
+
+    from platform_abc.components.kv_cache import KVCacheConfig, KVCacheSpec
+    from platform_abc.config import EngineConfig
+
+
+@attrs.frozen(kw_only=True)
+class StepRequest:
+    """One request's share of a step.
+
+    Args:
+        request_id: its name.
+        token_ids: tokens to run in this step, in order.
+        num_computed_tokens: tokens of the request that are in the cache already.
+        block_ids: blocks of the request, in order, enough for the tokens of this step.
+    """
+
+    request_id: str
+    token_ids: Sequence[int] = attrs.field(converter=tuple)
+    num_computed_tokens: int = 0
+    block_ids: Sequence[int] = attrs.field(converter=tuple, factory=tuple)
+
+
+@attrs.frozen(kw_only=True)
+class StepOutput:
+    """What a step gives back.
+
+    Args:
+        next_token_ids: request name -> the next token.
+    """
+
+    next_token_ids: Mapping[str, int]
+
+
+class WorkerBase(abc.ABC):
+    """Runs one share of the model. The engine calls the methods in the order in which they stand here.
+
+    Args:
+        vllm_config: the engine's configuration; the engine passes it by this name.
+        local_rank: this worker among those of the same machine.
+        rank: this worker among all.
+        distributed_init_method: where the ranks meet, a URL for `torch.distributed`.
+        is_driver_worker: this worker answers for its group.
+    """
+
+    def __init__(
+        self,
+        vllm_config: EngineConfig,
+        local_rank: int = 0,
+        rank: int = 0,
+        distributed_init_method: str = "",
+        is_driver_worker: bool = True,
+    ) -> None:
+        self.vllm_config = vllm_config
+        self.model_config = vllm_config.model_config
+        self.cache_config = vllm_config.cache_config
+        self.parallel_config = vllm_config.parallel_config
+        self.scheduler_config = vllm_config.scheduler_config
+        self.device_config = vllm_config.device_config
+        self.local_rank = local_rank
+        self.rank = rank
+        self.distributed_init_method = distributed_init_method
+        self.is_driver_worker = is_driver_worker
+        self.device: torch.device | None = None
+
+    @abc.abstractmethod
+    def init_device(self) -> None:
+        """Choose the device, seed it, and join the process group where there is more than one rank."""
+
+    @abc.abstractmethod
+    def load_model(self) -> None:
+        """Build the model on the device; its layers enter `static_forward_context`."""
+
+    @abc.abstractmethod
+    def get_kv_cache_spec(self) -> Mapping[str, KVCacheSpec]:
+        """Return what each layer stores, by layer name."""
+
+    @abc.abstractmethod
+    def determine_available_memory(self) -> int:
+        """Return the bytes that the KV cache may take."""
+
+    @abc.abstractmethod
+    def initialize_from_config(self, kv_cache_config: KVCacheConfig) -> None:
+        """Allocate the cache.
+
+        Args:
+            kv_cache_config: its layout.
+        """
+
+    def compile_or_warm_up_model(self) -> None:
+        """Compile, capture and warm up; by default nothing."""
+        return
+
+    @abc.abstractmethod
+    def execute_model(self, requests: Sequence[StepRequest]) -> StepOutput:
+        """Run one step.
+
+        Args:
+            requests: the batch, ragged.
+        """
+
+    @abc.abstractmethod
+    def get_model(self) -> torch.nn.Module:
+        """Return the model."""
+
+    def check_health(self) -> None:
+        """Return at once if the worker can run a step; by default it can.
+
+        Raises:
+            RuntimeError: it cannot, and why.
+        """
+        return
+
+    def shutdown(self) -> None:
+        """Free the device and leave the process group; by default nothing."""
+        return
