@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from platform_abc.resolution_report import ResolutionReport
 
 CONTRACT_VERSION: Final = "1.0"
 """The version of the contract, apart from the version of the package.
@@ -64,6 +67,9 @@ class ResolutionError(RuntimeError):
     Never an `AttributeError` or `ImportError`: Python would turn those into a misleading
     "cannot import name" at the place where `current_platform` is imported.
     """
+
+    report: ResolutionReport | None = None
+    """What the resolution did until it failed; `None` if it never started."""
 
 
 class QualnameError(ImportError):

@@ -1,0 +1,307 @@
+"""Plugins found through entry points: discovery, filter, loading, and failures as data.
+
+Every plugin carries the distribution that brought it, so that a message can name what to uninstall
+or to report to. Nothing is imported from `importlib.metadata` until plugins are asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from platform_abc import envs
+from platform_abc.qualname import describe
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+PLATFORM_PLUGINS_GROUP: Final = "platform_abc.platform_plugins"
+GENERAL_PLUGINS_GROUP: Final = "platform_abc.general_plugins"
+SEE_TRACEBACK: Final = "python -m platform_abc"
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class Plugin:
+    """One entry point of one installed distribution.
+
+    Args:
+        name: the entry point's name.
+        group: its group.
+        value: what it names, `package.module:function`.
+        distribution: the distribution's name; empty if its metadata cannot be read.
+        version: the distribution's version; empty likewise.
+    """
+
+    name: str
+    group: str
+    value: str
+    distribution: str
+    version: str
+    _entry_point: EntryPoint | None = attrs.field(default=None, eq=False, repr=False)
+
+    @property
+    def origin(self) -> str:
+        """The distribution as shown to users, `vendor-plugin 1.2`."""
+        return f"{self.distribution or 'an unreadable distribution'} {self.version}".rstrip()
+
+    @property
+    def title(self) -> str:
+        """The plugin as shown to users, `npu (vendor-plugin 1.2)`."""
+        return f"{self.name} ({self.origin})"
+
+    def load(self) -> Callable[[], object]:
+        """Import the function that the entry point names.
+
+        Raises:
+            BaseException: whatever the import raises.
+            TypeError: it is not callable.
+        """
+        if self._entry_point is None:
+            raise TypeError(f"plugin {self.title} was not discovered on this machine")
+        loaded: object = self._entry_point.load()
+        if not callable(loaded):
+            raise TypeError(f"{self.value} is a {type(loaded).__name__}, expected a function without arguments")
+        return loaded
+
+
+@attrs.frozen
+class PluginFailure:
+    """A plugin that could not be loaded or run.
+
+    Args:
+        plugin: which one.
+        doing: `load` or `run`.
+        error: `Type: message`.
+        traceback: the formatted traceback.
+    """
+
+    plugin: Plugin
+    doing: str
+    error: str
+    traceback: str
+
+
+@attrs.frozen
+class LoadedPlugins:
+    """What loading one group gave.
+
+    Args:
+        loaded: the plugins in the order in which they are to be called, with their functions.
+        failures: those that could not be loaded.
+        filtered: those that the filter keeps out.
+        complaints: unknown names in the filter, names that two distributions share.
+    """
+
+    loaded: tuple[tuple[Plugin, Callable[[], object]], ...] = ()
+    failures: tuple[PluginFailure, ...] = ()
+    filtered: tuple[Plugin, ...] = ()
+    complaints: tuple[str, ...] = ()
+
+
+def discover(groups: Iterable[str], *, as_found: bool = False) -> tuple[Plugin, ...]:
+    """List the plugins of some groups, ordered by name and then by distribution.
+
+    The order does not depend on `sys.path`, so every process sees the same one.
+
+    Args:
+        groups: the entry-point groups.
+        as_found: keep the order of the import path instead, as other engines do.
+    """
+    plugins = tuple(_plugin(entry) for entry in _entry_points(tuple(groups)))
+    if as_found:
+        return plugins
+    return tuple(sorted(plugins, key=lambda plugin: (plugin.name, plugin.distribution, plugin.value)))
+
+
+def load_plugins_by_group(
+    group: str,
+    *,
+    environ: Mapping[str, str] | None = None,
+    variable: str = envs.PLUGINS,
+    groups: Iterable[str] = (PLATFORM_PLUGINS_GROUP, GENERAL_PLUGINS_GROUP),
+    last_wins: bool = False,
+    before_each: Callable[[Plugin], None] | None = None,
+) -> LoadedPlugins:
+    """Import the functions of one group's plugins; a plugin that fails is a warning and data.
+
+    Two distributions may use one name: both are loaded, in the order of their distribution names,
+    with a warning. Nothing is chosen silently.
+
+    Args:
+        group: the entry-point group to load.
+        environ: where the filter is read; the process's own environment by default.
+        variable: the filter's variable.
+        groups: all groups that share the filter, so that a name is unknown only if none has it.
+        last_wins: of plugins that share a name load only the last one found, as other engines do.
+        before_each: told of each plugin before it is imported.
+
+    Returns:
+        What was loaded, what failed, what the filter keeps out, and what is odd.
+    """
+    allowed = envs.allowed_plugins(environ, variable)
+    everything = discover(dict.fromkeys((group, *groups)), as_found=last_wins)
+    plugins = [plugin for plugin in everything if plugin.group == group]
+    complaints = [*_unknown_names(allowed, everything, variable), *_shared_names(plugins, last_wins)]
+    if last_wins:
+        plugins = list({plugin.name: plugin for plugin in plugins}.values())
+    for complaint in complaints:
+        logger.warning("%s", complaint)
+    loaded: list[tuple[Plugin, Callable[[], object]]] = []
+    failures: list[PluginFailure] = []
+    filtered: list[Plugin] = []
+    for plugin in plugins:
+        if allowed is not None and plugin.name not in allowed:
+            filtered.append(plugin)
+            logger.debug("plugin %s is not in %s, so it stays out", plugin.title, variable)
+            continue
+        if before_each is not None:
+            before_each(plugin)
+        try:
+            loaded.append((plugin, plugin.load()))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also SystemExit: a plugin must not end the process
+            failures.append(failure(plugin, "load", error))
+    return LoadedPlugins(tuple(loaded), tuple(failures), tuple(filtered), tuple(complaints))
+
+
+def failure(plugin: Plugin, doing: str, error: BaseException) -> PluginFailure:
+    """Make the record of a failing plugin and log its warning.
+
+    Args:
+        plugin: which one.
+        doing: `load` or `run`.
+        error: what it raised.
+    """
+    text = traceback_text(error)
+    reason = describe(error)
+    if isinstance(error, AttributeError) and "partially initialized" in reason:
+        reason += "; the plugin's module reads the platform while it is itself being imported"
+    logger.warning(
+        "plugin %s failed to %s: %s; see the traceback with `%s`", plugin.title, doing, reason, SEE_TRACEBACK
+    )
+    logger.debug("plugin %s:\n%s", plugin.title, text)
+    return PluginFailure(plugin, doing, reason, text)
+
+
+def traceback_text(error: BaseException) -> str:
+    """Return the formatted traceback of an error with its causes."""
+    return "".join(traceback.format_exception(error))
+
+
+class _General:
+    """The general plugins of this process: loaded once, whichever thread asks first."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.done: LoadedPlugins | None = None
+
+
+_general = _General()
+
+
+def load_general_plugins(before: Callable[[], object] | None = None) -> LoadedPlugins:
+    """Load and call every general plugin, once per process; later calls return the first result.
+
+    Args:
+        before: called first. It resolves the platform, which must be there before the first
+            general plugin runs; `platforms.load_general_plugins` passes it.
+
+    Returns:
+        The plugins that ran, and the failures; a failing plugin is a warning and stops no other one.
+    """
+    if _general.done is not None:
+        return _general.done
+    if before is not None:
+        before()
+    with _general.lock:
+        if _general.done is not None:  # another thread was first, or a general plugin asks again
+            return _general.done
+        envs.configure_logging()
+        found = load_plugins_by_group(GENERAL_PLUGINS_GROUP)
+        _general.done = found
+        ran: list[tuple[Plugin, Callable[[], object]]] = []
+        failures = list(found.failures)
+        for plugin, function in found.loaded:
+            try:
+                function()
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                failures.append(failure(plugin, "run", error))
+            else:
+                ran.append((plugin, function))
+        _general.done = attrs.evolve(found, loaded=tuple(ran), failures=tuple(failures))
+        return _general.done
+
+
+def reset_general_plugins() -> None:
+    """Forget that general plugins were loaded, for tests only."""
+    with _general.lock:
+        _general.done = None
+
+
+def _plugin(entry: EntryPoint) -> Plugin:
+    name, version = "", ""
+    try:
+        if entry.dist is not None:
+            name, version = entry.dist.name or "", entry.dist.version or ""
+    except Exception as error:  # METADATA missing or damaged; the entry point itself may still work
+        logger.debug("metadata of the distribution of %s cannot be read: %s", entry.name, describe(error))
+    return Plugin(entry.name, entry.group, entry.value, name, version, entry)
+
+
+def _entry_points(groups: tuple[str, ...]) -> list[EntryPoint]:
+    """Collect entry points; one damaged distribution does not hide those of the others."""
+    import importlib.metadata
+
+    try:
+        everything = importlib.metadata.entry_points()
+        return [entry for group in groups for entry in everything.select(group=group)]
+    except Exception as error:
+        logger.debug("reading all entry points raised %s; reading one distribution at a time", describe(error))
+    found: list[EntryPoint] = []
+    seen: set[str] = set()
+    for distribution in importlib.metadata.distributions():
+        try:
+            name = distribution.metadata["Name"]
+            if name in seen:
+                continue  # shadowed by one earlier on the path
+            seen.add(name)
+            found += [entry for group in groups for entry in distribution.entry_points.select(group=group)]
+        except Exception as error:
+            where = getattr(distribution, "_path", "unknown place")
+            logger.warning("the metadata in %s is damaged and is ignored: %s", where, describe(error))
+    return found
+
+
+def _unknown_names(allowed: frozenset[str] | None, plugins: Iterable[Plugin], variable: str) -> list[str]:
+    import difflib
+
+    known = sorted({plugin.name for plugin in plugins})
+    complaints: list[str] = []
+    for name in sorted((allowed or frozenset()) - set(known)):
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"installed are: {', '.join(known) or 'none'}"
+        complaints.append(f"{variable} names the plugin {name!r}, which is not installed; {hint}")
+    return complaints
+
+
+def _shared_names(plugins: Iterable[Plugin], last_wins: bool) -> list[str]:
+    origins: dict[str, list[str]] = {}
+    for plugin in plugins:
+        origins.setdefault(plugin.name, []).append(plugin.origin)
+    effect = "only the last one counts" if last_wins else "each is called, in this order"
+    return [
+        f"plugin name {name!r} is used {len(those)} times, by {' and '.join(those)}; "
+        f"{effect}; uninstall one if that is not meant"
+        for name, those in sorted(origins.items())
+        if len(those) > 1
+    ]

@@ -1,0 +1,427 @@
+"""From detectors to one platform object: the rules, driven by a `ResolutionSpec`.
+
+The same code resolves our own platforms and explains how another engine chooses its own. It raises
+nothing but `ResolutionError`, whose `report` tells what happened until then.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+
+from platform_abc import envs
+from platform_abc.errors import ConfigError, QualnameError, ResolutionError
+from platform_abc.plugins import (
+    GENERAL_PLUGINS_GROUP,
+    PLATFORM_PLUGINS_GROUP,
+    SEE_TRACEBACK,
+    Plugin,
+    PluginFailure,
+    load_plugins_by_group,
+    traceback_text,
+)
+from platform_abc.qualname import describe, resolve_obj_by_qualname
+from platform_abc.reasons import Reasons, listening
+from platform_abc.resolution_report import DetectorOutcome, ResolutionReport
+
+Detector = Callable[[], str | None]
+Progress = Callable[[str, str], None]
+"""Called with what is about to happen and to whom, `("asking", "npu (vendor 1.0)")`."""
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class ResolutionSpec:
+    """How one engine chooses its platform.
+
+    Args:
+        engine: its name, for the report.
+        builtins: its own detectors by name, in the order in which they are asked.
+        unspecified: the class that stands for "nothing was detected".
+        target: reads the wished target from the environment; raises `ConfigError` for a wrong value.
+        forced: targets that decide at once, with the name of the built-in detector to ask.
+        platform_group: entry-point group of out-of-tree detectors.
+        groups: all groups that share the filter.
+        plugins_variable: the variable that filters plugins by name.
+        last_plugin_wins: of plugins that share a name only the last one found counts.
+        same_answer_twice: refuse a winner whose second answer differs; else the second one counts.
+        required_members: names that the chosen class must have.
+        variables: environment variables that can change the outcome; a trailing `*` is a prefix.
+        packages: distributions whose version can change the outcome.
+        reasons_logger: a logger on which the built-in detectors say why they answer what they do.
+    """
+
+    engine: str
+    builtins: Mapping[str, Detector]
+    unspecified: str
+    target: Callable[[Mapping[str, str]], str] = envs.target_device
+    forced: Mapping[str, str] = attrs.field(factory=dict)
+    platform_group: str = PLATFORM_PLUGINS_GROUP
+    groups: tuple[str, ...] = (PLATFORM_PLUGINS_GROUP, GENERAL_PLUGINS_GROUP)
+    plugins_variable: str = envs.PLUGINS
+    last_plugin_wins: bool = False
+    same_answer_twice: bool = True
+    required_members: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    reasons_logger: str = ""
+
+
+def resolve(
+    spec: ResolutionSpec, *, first_read: tuple[str, ...] = (), progress: Progress | None = None
+) -> tuple[object, ResolutionReport]:
+    """Choose the platform class by the rules and make its one object.
+
+    Args:
+        spec: the engine's rules and detectors.
+        first_read: the stack of the read that asks, for the report.
+        progress: told of each step before it starts.
+
+    Returns:
+        The platform object, and the report.
+
+    Raises:
+        ResolutionError: a wrong target, two active detectors, an unusable answer, a class that
+            does not import or cannot be made; `error.report` is the report, the cause is chained.
+    """
+    envs.configure_logging()
+    run = _Run(spec, progress or _ignore)
+    started = time.perf_counter()
+    platform: object = None
+    error: ResolutionError | None = None
+    try:
+        platform = run.choose_and_make()
+    except ResolutionError as raised:
+        error = raised
+    report = ResolutionReport(
+        engine=spec.engine,
+        detectors=tuple(run.outcomes),
+        winner=run.winner,
+        chosen=run.chosen if error is None else "",
+        why=run.why,
+        error=str(error) if error is not None else "",
+        traceback=traceback_text(error) if error is not None else "",
+        warnings=tuple(run.warnings),
+        first_read=first_read,
+        variables=_variables(spec),
+        packages=_packages(spec, run.plugins),
+        process={
+            "pid": str(os.getpid()),
+            "thread": threading.current_thread().name,
+            "python": ".".join(str(part) for part in sys.version_info[:3]),
+            "executable": sys.executable,
+        },
+        seconds=time.perf_counter() - started,
+    )
+    if error is not None:
+        error.report = report
+        raise error
+    return platform, report
+
+
+def _ignore(step: str, subject: str) -> None:
+    """Report progress to nobody."""
+
+
+@attrs.define
+class _Candidate:
+    """A detector that can be asked."""
+
+    name: str
+    detector: Detector
+    source: str
+    plugin: Plugin | None = None
+
+    def outcome(self) -> DetectorOutcome:
+        return DetectorOutcome(
+            name=self.name,
+            kind="built-in" if self.plugin is None else "out-of-tree",
+            source=self.source,
+            distribution=self.plugin.origin if self.plugin is not None else "",
+        )
+
+
+@attrs.define
+class _Run:
+    """One resolution in progress: the rules as methods, what happened as fields."""
+
+    spec: ResolutionSpec
+    progress: Progress
+    outcomes: list[DetectorOutcome] = attrs.field(factory=list)
+    warnings: list[str] = attrs.field(factory=list)
+    plugins: list[Plugin] = attrs.field(factory=list)
+    active: list[tuple[_Candidate, DetectorOutcome]] = attrs.field(factory=list)
+    unusable: list[str] = attrs.field(factory=list)
+    winner: str = ""
+    chosen: str = ""
+    why: str = ""
+
+    def choose_and_make(self) -> object:
+        """Choose the class, import it, make its object."""
+        try:
+            target = self.spec.target(os.environ)
+        except ConfigError as error:
+            raise ResolutionError(str(error)) from error
+        forced = self.spec.forced.get(target)
+        builtins = [
+            _Candidate(name, detector, _source(detector)) for name, detector in self.spec.builtins.items()
+        ]
+        if forced is not None:
+            self._force(target, forced, builtins)
+        else:
+            self._detect(builtins)
+        return self._make()
+
+    def _force(self, target: str, name: str, builtins: list[_Candidate]) -> None:
+        """Ask one built-in detector, because the target says so; it alone decides."""
+        for candidate in builtins:
+            if candidate.name != name:
+                self.outcomes.append(candidate.outcome())
+                continue
+            self._ask(candidate)
+        self._refuse_unusable()
+        if not self.active:
+            failed = next(each for each in self.outcomes if each.name == name)
+            raise ResolutionError(
+                f"the target device is set to {target!r}, but the detector {name!r} "
+                + (f"failed: {failed.error}" if failed.error else "answered None")
+            )
+        self.winner, self.chosen = name, self.active[0][1].answer or ""
+        self.why = f"the target device is set to {target!r}, which decides at once; nothing else was asked"
+        logger.debug("platform %s was selected explicitly", self.chosen)
+
+    def _detect(self, builtins: list[_Candidate]) -> None:
+        """Ask every detector, then decide: out-of-tree before built-in, and never between two."""
+        loaded = self._load_plugins()
+        for candidate in (*builtins, *loaded):
+            self._ask(candidate)
+        self._refuse_unusable()
+        for kind in ("out-of-tree", "built-in"):
+            those = [(each, outcome) for each, outcome in self.active if outcome.kind == kind]
+            if len(those) > 1:
+                names = ", ".join(sorted(outcome.title for _, outcome in those))
+                raise ResolutionError(
+                    f"only one {kind} platform can be active, but {len(those)} detectors answered: {names}; "
+                    + self._how_to_choose(kind)
+                )
+            if those:
+                self._win(*those[0])
+                return
+        self._nothing_detected()
+
+    def _load_plugins(self) -> list[_Candidate]:
+        self.progress("loading the plugins of", self.spec.platform_group)
+        found = load_plugins_by_group(
+            self.spec.platform_group,
+            variable=self.spec.plugins_variable,
+            groups=self.spec.groups,
+            last_wins=self.spec.last_plugin_wins,
+            before_each=lambda plugin: self.progress("importing plugin", plugin.title),
+        )
+        self.plugins += [plugin for plugin, _ in found.loaded]
+        self.plugins += [each.plugin for each in found.failures]
+        self.warnings += found.complaints
+        for plugin in found.filtered:
+            self.outcomes.append(_plugin_outcome(plugin, "filtered"))
+        for failed in found.failures:
+            self.warnings.append(f"plugin {failed.plugin.title} failed to load: {failed.error}")
+            self.outcomes.append(_plugin_outcome(failed.plugin, "failed", failed))
+        return [_Candidate(plugin.name, _as_detector(function), plugin.value, plugin) for plugin, function in found.loaded]
+
+    def _ask(self, candidate: _Candidate) -> None:
+        """Ask one detector; an exception counts as not active."""
+        outcome = candidate.outcome()
+        self.progress("asking detector", outcome.title)
+        reasons = Reasons()
+        started = time.perf_counter()
+        answer: object = None
+        problem: BaseException | None = None
+        with listening(reasons, self.spec.reasons_logger):
+            try:
+                answer = candidate.detector()
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # SystemExit and worse: a detector must not end the process
+                problem = error
+        seconds = time.perf_counter() - started
+        outcome = attrs.evolve(outcome, reasons=tuple(reasons.said), seconds=seconds, state="inactive")
+        self.warnings += reasons.warned
+        if problem is not None:
+            outcome = attrs.evolve(
+                outcome, state="failed", error=describe(problem), traceback=traceback_text(problem)
+            )
+            self._report_failure(outcome)
+        elif answer is not None and (not isinstance(answer, str) or not answer):
+            text = f"detector {outcome.title} answered {answer!r}, expected the dotted name of a class, or None"
+            outcome = attrs.evolve(outcome, state="failed", error=f"answered {answer!r}")
+            self.unusable.append(f"{text} when its device is absent")
+        elif isinstance(answer, str):
+            outcome = attrs.evolve(outcome, state="active", answer=str.__str__(answer))
+            self.active.append((candidate, outcome))
+        self.outcomes.append(outcome)
+
+    def _report_failure(self, outcome: DetectorOutcome) -> None:
+        if outcome.kind == "built-in":
+            logger.debug("built-in detector %s failed:\n%s", outcome.name, outcome.traceback)
+            return
+        text = f"platform plugin {outcome.title} failed during detection, so it is not active: {outcome.error}"
+        self.warnings.append(text)
+        logger.warning("%s; see the traceback with `%s`", text, self._command())
+        logger.debug("platform plugin %s:\n%s", outcome.title, outcome.traceback)
+
+    def _refuse_unusable(self) -> None:
+        if self.unusable:
+            raise ResolutionError("; ".join(sorted(self.unusable)))
+
+    def _win(self, candidate: _Candidate, outcome: DetectorOutcome) -> None:
+        """Ask the winner again for its name; the two answers must agree."""
+        self.winner = candidate.name
+        self.progress("asking again detector", outcome.title)
+        again: object = None
+        with listening(Reasons(quiet=True), self.spec.reasons_logger):
+            try:
+                again = candidate.detector()
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                raise ResolutionError(
+                    f"detector {outcome.title} answered {outcome.answer!r} when first asked "
+                    f"and raised when asked again: {describe(error)}"
+                ) from error
+        if again != outcome.answer and (self.spec.same_answer_twice or not isinstance(again, str)):
+            raise ResolutionError(
+                f"detector {outcome.title} answered {outcome.answer!r} when first asked and {again!r} when "
+                "asked again; it must answer the same every time"
+            )
+        self.chosen = str(again)
+        if outcome.kind == "out-of-tree":
+            over = sorted(each.title for _, each in self.active if each.kind == "built-in")
+            beaten = f", which wins over the built-in {', '.join(over)}" if over else ""
+            self.why = f"the out-of-tree detector {outcome.title} is active{beaten}"
+            logger.info("platform plugin %s is activated: %s", outcome.title, self.chosen)
+        else:
+            self.why = f"the built-in detector {outcome.name} is the only active one"
+            logger.debug("detected platform %s: %s", outcome.name, self.chosen)
+
+    def _nothing_detected(self) -> None:
+        self.chosen = self.spec.unspecified
+        self.why = "no detector is active"
+        tried = "; ".join(_tried(self.outcomes)) or "there is no detector"
+        text = f"no platform was detected, so {self.chosen} stands in, on which nothing runs. Tried: {tried}"
+        self.warnings.append(text)
+        logger.warning("%s", text)
+
+    def _make(self) -> object:
+        """Import the chosen class and make its object."""
+        by = f"detector {self.winner}" if self.winner else "resolution"
+        self.progress("importing platform", self.chosen)
+        try:
+            cls = resolve_obj_by_qualname(self.chosen)
+        except QualnameError as error:
+            raise ResolutionError(f"{by} chose a platform that cannot be imported: {error}") from error
+        if not isinstance(cls, type):
+            raise ResolutionError(f"{by} chose {self.chosen!r}, which is a {type(cls).__name__}, not a class")
+        missing = [name for name in self.spec.required_members if not _has(cls, name)]
+        if missing:
+            raise ResolutionError(
+                f"{by} chose {self.chosen!r}, which is not a platform class: it has no {', '.join(missing)}"
+            )
+        self.progress("making platform", self.chosen)
+        try:
+            return cls()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise ResolutionError(f"{by} chose {self.chosen!r}, which cannot be made: {describe(error)}") from error
+
+    def _how_to_choose(self, kind: str) -> str:
+        variable = self.spec.plugins_variable
+        if kind == "out-of-tree":
+            return f"uninstall all but one, or name the wanted one in {variable}"
+        return f"install one accelerator's libraries only; `{self._command()}` shows why each one answered"
+
+    def _command(self) -> str:
+        return SEE_TRACEBACK if self.spec.engine == "platform-abc" else f"{SEE_TRACEBACK} --engine {self.spec.engine}"
+
+
+def _plugin_outcome(plugin: Plugin, state: str, failed: PluginFailure | None = None) -> DetectorOutcome:
+    return DetectorOutcome(
+        name=plugin.name,
+        kind="out-of-tree",
+        source=plugin.value,
+        distribution=plugin.origin,
+        state="failed" if state == "failed" else "filtered",
+        error=failed.error if failed is not None else "",
+        traceback=failed.traceback if failed is not None else "",
+    )
+
+
+def _as_detector(function: Callable[[], object]) -> Detector:
+    """Take a plugin's function as a detector; its answer is checked when it is asked."""
+    return function  # type: ignore[return-value]
+
+
+def _source(detector: Detector) -> str:
+    module = getattr(detector, "__module__", "?")
+    return f"{module}:{getattr(detector, '__qualname__', repr(detector))}"
+
+
+def _tried(outcomes: list[DetectorOutcome]) -> list[str]:
+    """What each detector said, those with the same words together."""
+    by_reason: dict[str, list[str]] = {}
+    for each in outcomes:
+        said = {"failed": f"failed with {each.error}", "filtered": "kept out by the plugin filter"}.get(each.state)
+        reason = said or (each.reasons[-1] if each.reasons else "answered None")
+        by_reason.setdefault(reason, []).append(each.title)
+    return [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
+
+
+_ABSENT: Final = object()
+
+
+def _has(cls: type, name: str) -> bool:
+    return inspect.getattr_static(cls, name, _ABSENT) is not _ABSENT
+
+
+def _variables(spec: ResolutionSpec) -> dict[str, str]:
+    exact = {name for name in spec.variables if not name.endswith("*")}
+    prefixes = tuple(name[:-1] for name in spec.variables if name.endswith("*"))
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name in exact or (prefixes and name.startswith(prefixes))
+    }
+
+
+def _packages(spec: ResolutionSpec, plugins: list[Plugin]) -> dict[str, str]:
+    import importlib.metadata
+
+    versions = {plugin.distribution: plugin.version for plugin in plugins if plugin.distribution}
+    for name in spec.packages:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except Exception as error:  # not installed, or damaged metadata: then it has no version
+            logger.debug("version of %s: %s", name, describe(error))
+    return versions
+
+
+def stack_of_reader(skip: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the formatted frames of the caller, without the import machinery and ours.
+
+    Args:
+        skip: file names whose frames are left out.
+    """
+    frames = traceback.StackSummary.extract(traceback.walk_stack(None), lookup_lines=False)
+    ours = {__file__, *skip}
+    wanted = [frame for frame in frames if frame.filename not in ours and "<frozen importlib" not in frame.filename]
+    return tuple(f"{each.filename}:{each.lineno} in {each.name}" for each in reversed(wanted))
