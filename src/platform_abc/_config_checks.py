@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import attrs
 
@@ -82,6 +82,12 @@ def _number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _text_keys(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(key, str) for key in cast("dict[object, object]", value)
+    )
+
+
 def one_of(values: Sequence[object]) -> Check[Any]:
     """Accept exactly the listed values (by equality and type)."""
     listed = tuple(values)
@@ -111,10 +117,11 @@ def either(first: Check[Any], second: Check[Any]) -> Check[Any]:
 
 def list_of(check: Check[Any], words: str) -> Check[Any]:
     """Accept a list whose items all pass `check`; also sees what was appended later."""
-    return Check(
-        lambda value: isinstance(value, list) and all(check.accepts(item) for item in value),
-        f"a list of {words}",
-    )
+
+    def test(value: object) -> bool:
+        return isinstance(value, list) and all(check.accepts(item) for item in cast("list[object]", value))
+
+    return Check(test, f"a list of {words}")
 
 
 def at_least(limit: int) -> Check[int]:
@@ -143,7 +150,4 @@ POSITIVE: Check[int] = at_least(1)
 NOT_NEGATIVE: Check[int] = at_least(0)
 PORT: Check[int] = Check(lambda value: _whole(value) and 1 <= value <= 65535, "a port, 1 to 65535")
 TEXTS: Check[list[str]] = list_of(TEXT, "strings")
-TEXT_KEYS: Check[dict[str, Any]] = Check(
-    lambda value: isinstance(value, dict) and all(isinstance(key, str) for key in value),
-    "a dict with strings as keys",
-)
+TEXT_KEYS: Check[dict[str, Any]] = Check(_text_keys, "a dict with strings as keys")

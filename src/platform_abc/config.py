@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import enum
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import attrs
 
@@ -50,6 +50,8 @@ from platform_abc.config_values import (
 from platform_abc.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Set
+
     from typing_extensions import TypeIs
 
 __all__ = [
@@ -172,8 +174,9 @@ def _parts(value: attrs.AttrsInstance) -> Iterator[attrs.AttrsInstance]:
             yield from _parts(child)
 
 
-def _is_part(value: object) -> TypeIs[attrs.AttrsInstance]:
-    return attrs.has(type(value))
+def _is_part(value: Any) -> TypeIs[attrs.AttrsInstance]:
+    kind: type = type(value)
+    return attrs.has(kind)
 
 
 def _check_fields(part: attrs.AttrsInstance) -> None:
@@ -263,50 +266,54 @@ class Change:
 
 def _text(value: object) -> str:
     if isinstance(value, tuple):
-        return "[" + ", ".join(_text(item) for item in value) + "]"
+        return "[" + ", ".join(_text(item) for item in cast("tuple[object, ...]", value)) + "]"
     return value if isinstance(value, str) else shown(value)
 
 
 def _plain(value: object) -> object:
     """Return a value that compares and prints the same at any time and in any process."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value.name if isinstance(value, enum.Enum) else value
     if isinstance(value, enum.Enum):
         return value.name
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
     if isinstance(value, (list, tuple)):
-        return tuple(_plain(item) for item in value)
+        return tuple(_plain(item) for item in cast("Sequence[object]", value))
     if isinstance(value, (set, frozenset)):
-        return tuple(sorted((_plain(item) for item in value), key=repr))
+        return tuple(sorted((_plain(item) for item in cast("Set[object]", value)), key=repr))
     if isinstance(value, Mapping):
-        return tuple(sorted(((str(key), _plain(item)) for key, item in value.items()), key=repr))
+        pairs = cast("Mapping[object, object]", value).items()
+        return tuple(sorted(((str(key), _plain(item)) for key, item in pairs), key=repr))
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}"
-    if type(value).__module__ == "torch":
-        return str(value)
     return _ADDRESS.sub("", shown(value))
 
 
 def _members(value: object) -> dict[str, object] | None:
     """Return what a value is flattened into, or None for a leaf."""
-    if attrs.has(type(value)):
-        # vars, not the declared fields: a hook may hang a value of its own on a part.
-        return dict(vars(value))
-    if isinstance(value, SimpleNamespace):
-        return dict(vars(value))
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return dict(value)
+    if _is_part(value) or isinstance(value, SimpleNamespace):
+        # vars, not the declared fields: a hook may hang a value of its own on a part. A slotted or
+        # frozen class of a vendor has none; it is a leaf, shown by its repr.
+        return dict(vars(value)) if hasattr(value, "__dict__") else None
+    if isinstance(value, dict):
+        items = cast("dict[object, object]", value)
+        if all(isinstance(key, str) for key in items):
+            return {str(key): item for key, item in items.items()}
     return None
 
 
 def _flatten(prefix: str, value: object, into: dict[str, object], above: tuple[int, ...]) -> None:
-    members = None if id(value) in above else _members(value)
+    if id(value) in above:
+        into[prefix] = "(itself)"
+        return
+    members = _members(value)
     if members is None:
         into[prefix] = _plain(value)
         return
     for name, member in members.items():
         path = f"{prefix}.{name}" if prefix else name
-        if path == "compilation_config.static_forward_context" and isinstance(member, dict):
-            into[path] = tuple(f"{key}: {type(layer).__name__}" for key, layer in member.items())
+        if isinstance(member, dict) and path == "compilation_config.static_forward_context":
+            layers = cast("dict[str, object]", member)
+            into[path] = tuple(f"{key}: {type(layer).__name__}" for key, layer in layers.items())
         else:
             _flatten(path, member, into, (*above, id(value)))
 
@@ -357,7 +364,7 @@ _current: ContextVar[EngineConfig | None] = ContextVar("platform_abc_current_con
 
 
 @contextlib.contextmanager
-def use_config(config: EngineConfig) -> Iterator[EngineConfig]:
+def use_config(config: EngineConfig) -> Generator[EngineConfig]:
     """Make `config` the current one within a `with` block, for hooks and backends that look it up."""
     token = _current.set(config)
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import attrs
 
@@ -32,12 +32,10 @@ class MultipleOf:
         base: the smallest of them, in tokens.
     """
 
-    base: int = attrs.field()
+    base: int
 
-    @base.validator
-    def _check_base(self, _attribute: attrs.Attribute[int], value: int) -> None:
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"MultipleOf takes a whole number of at least 1, got {value!r}")
+    def __attrs_post_init__(self) -> None:
+        smallest(self)
 
     def __str__(self) -> str:
         return f"multiple of {self.base}"
@@ -425,7 +423,7 @@ def smallest(size: int | MultipleOf) -> int:
         ValueError: it is neither a whole number of at least 1 nor a `MultipleOf`.
     """
     # By its attribute, not its class: another engine's own "multiple of" reads the same.
-    base: object = getattr(size, "base", size)
+    base: object = getattr(cast("object", size), "base", size)
     if not isinstance(base, int) or isinstance(base, bool) or base < 1:
         raise ValueError(f"a supported block size is a whole number of at least 1, got {size!r}")
     return base

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import hashlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +27,19 @@ class CompilePass(abc.ABC):
         return f"{type(self).__module__}.{type(self).__qualname__}"
 
 
+_registered: dict[str, Callable[[EngineConfig], CompilePass | None]] = {}
+
+
+def register_pass(name: str, make: Callable[[EngineConfig], CompilePass | None]) -> None:
+    """Offer a pass to `DefaultPassManager`; a name that is there keeps its place and gets the new maker.
+
+    Args:
+        name: name of the pass.
+        make: takes the configuration and returns the pass, or None where it is not wanted.
+    """
+    _registered[name] = make
+
+
 class PassManager(abc.ABC):
     """Runs the passes of a compilation, in order."""
 
@@ -41,13 +55,7 @@ class PassManager(abc.ABC):
         """
 
     def add(self, pass_: CompilePass) -> None:
-        """Append one pass.
-
-        Raises:
-            TypeError: it is no `CompilePass`.
-        """
-        if not isinstance(pass_, CompilePass):
-            raise TypeError(f"a compile pass derives from CompilePass, got {type(pass_).__name__}")
+        """Append one pass."""
         self.passes.append(pass_)
 
     def __call__(self, graph: Any) -> None:
@@ -58,3 +66,15 @@ class PassManager(abc.ABC):
     def uuid(self) -> str:
         """Return what tells this list of passes from others in the compile cache."""
         return hashlib.sha256("\n".join(pass_.uuid() for pass_ in self.passes).encode()).hexdigest()
+
+
+class DefaultPassManager(PassManager):
+    """Runs the registered passes that the configuration wants, in the order of their registration."""
+
+    def configure(self, config: EngineConfig) -> None:
+        """Choose the passes; see the base class."""
+        made = [make(config) for make in _registered.values()]
+        self.passes = []
+        for pass_ in made:
+            if pass_ is not None:
+                self.add(pass_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -19,8 +19,8 @@ class KernelRegistry:
     before the worker's class is made.
     """
 
-    _cores: dict[str, Callable[..., Any]] = attrs.field(factory=dict, init=False)
-    _overrides: dict[str, Callable[..., Any]] = attrs.field(factory=dict, init=False)
+    _cores: dict[str, Callable[..., Any]] = attrs.field(factory=dict[str, Callable[..., Any]], init=False)
+    _overrides: dict[str, Callable[..., Any]] = attrs.field(factory=dict[str, Callable[..., Any]], init=False)
 
     def core(self, name: str) -> Callable[[F], F]:
         """Return a decorator that makes a function the engine's own kernel `name`.
@@ -116,7 +116,7 @@ class IrOp:
 
     name: str
     native: Callable[..., Any]
-    impls: dict[str, IrOpImpl] = attrs.field(factory=dict, init=False)
+    impls: dict[str, IrOpImpl] = attrs.field(factory=dict[str, IrOpImpl], init=False)
     priority: tuple[str, ...] = attrs.field(default=(), init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -163,7 +163,7 @@ class IrOp:
         self.priority = tuple(providers)
 
     @contextlib.contextmanager
-    def with_priority(self, providers: Sequence[str]) -> Iterator[None]:
+    def with_priority(self, providers: Sequence[str]) -> Generator[None]:
         """Use another priority within a `with` block."""
         before = self.priority
         self.set_priority(providers)
@@ -189,7 +189,7 @@ class IrOp:
 class IrOpRegistry:
     """The IR ops of an engine by name."""
 
-    ops: dict[str, IrOp] = attrs.field(factory=dict, init=False)
+    ops: dict[str, IrOp] = attrs.field(factory=dict[str, IrOp], init=False)
 
     def op(self, name: str) -> Callable[[Callable[..., Any]], IrOp]:
         """Return a decorator that makes a function the native implementation of a new op.

@@ -165,6 +165,10 @@ class MLAAttentionSpec(AttentionSpec):
         )
 
 
+def _dtypes(dtypes: Iterable[torch.dtype | str]) -> tuple[torch.dtype | str, ...]:
+    return tuple(dtypes)
+
+
 def _shapes(shapes: Iterable[Iterable[int]]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(shape) for shape in shapes)
 
@@ -179,7 +183,7 @@ class MambaSpec(KVCacheSpec):
     """
 
     shapes: Sequence[tuple[int, ...]] = attrs.field(converter=_shapes)
-    dtypes: Sequence[torch.dtype | str] = attrs.field(converter=tuple)
+    dtypes: Sequence[torch.dtype | str] = attrs.field(converter=_dtypes)
 
     def __attrs_post_init__(self) -> None:
         if len(self.shapes) != len(self.dtypes):
@@ -296,7 +300,8 @@ def register_kv_cache_spec(name: str, spec: type[KVCacheSpec]) -> None:
     Raises:
         ValueError: the name stands for another class, or `spec` is no spec.
     """
-    if not (isinstance(spec, type) and issubclass(spec, KVCacheSpec)):
+    given: object = spec  # from a plugin, so its annotation proves nothing
+    if not (isinstance(given, type) and issubclass(given, KVCacheSpec)):
         raise ValueError(f"a KV cache spec derives from KVCacheSpec, got {spec!r}")
     known = _custom_specs.get(name)
     # By name too: a module that is imported twice brings an equal class.

@@ -8,13 +8,17 @@ uses no adapter and must come out unchanged.
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 if TYPE_CHECKING:
     import torch
+
+
+def _tuple(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(values)
 
 
 @attrs.frozen(kw_only=True)
@@ -27,8 +31,8 @@ class LoRAMapping:
         is_prefill: the step holds prompts.
     """
 
-    index_mapping: Sequence[int] = attrs.field(converter=tuple)
-    prompt_mapping: Sequence[int] = attrs.field(converter=tuple)
+    index_mapping: Sequence[int] = attrs.field(converter=_tuple)
+    prompt_mapping: Sequence[int] = attrs.field(converter=_tuple)
     is_prefill: bool = False
 
 

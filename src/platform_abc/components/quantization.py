@@ -86,7 +86,8 @@ def register_quantization_config(name: str) -> Callable[[T], T]:
         raise ValueError("a quantization method needs a non-empty name")
 
     def register(method: T) -> T:
-        if not (isinstance(method, type) and issubclass(method, QuantizationMethod)):
+        given: object = method  # from a plugin, so its annotation proves nothing
+        if not (isinstance(given, type) and issubclass(given, QuantizationMethod)):
             raise ValueError(f"a quantization method derives from QuantizationMethod, got {method!r}")
         known = _methods.get(name)
         # By name too: a class made inside the hook is a new object each time the hook runs.

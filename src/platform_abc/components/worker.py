@@ -6,16 +6,62 @@ Its dotted name is `parallel_config.worker_cls`, which the platform sets in `che
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
 if TYPE_CHECKING:
     import torch
 
+    from platform_abc.components.attention import AttentionLayerBase, AttentionMetadata
     from platform_abc.components.kv_cache import KVCacheConfig, KVCacheSpec
     from platform_abc.config import EngineConfig
+
+
+class EngineModel(Protocol):
+    """The engine's model on one device, as a worker runs it."""
+
+    def layers(self) -> Mapping[str, AttentionLayerBase]:
+        """Return the layers that keep a cache, by name."""
+        ...
+
+    def run(
+        self,
+        token_ids: torch.Tensor,
+        positions: torch.Tensor,
+        metadata: Mapping[str, AttentionMetadata],
+        kv_caches: Mapping[str, torch.Tensor],
+    ) -> torch.Tensor:
+        """Run the tokens of one step.
+
+        Args:
+            token_ids: int64 `[T]`, all requests one after the other.
+            positions: int64 `[T]`, each token's place in its request.
+            metadata: what each layer's backend built for this step, by layer name.
+            kv_caches: each layer's cache, by layer name.
+
+        Returns:
+            Logits, `[T, vocabulary]`.
+        """
+        ...
+
+
+class ModelBuilder(Protocol):
+    """The engine's function that builds its model."""
+
+    def __call__(self, config: EngineConfig, device: torch.device, /) -> EngineModel:
+        """Build the model and enter its layers in `compilation_config.static_forward_context`.
+
+        Args:
+            config: the engine's configuration.
+            device: where the weights go.
+        """
+        ...
+
+
+def _tuple(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(values)
 
 
 @attrs.frozen(kw_only=True)
@@ -30,9 +76,9 @@ class StepRequest:
     """
 
     request_id: str
-    token_ids: Sequence[int] = attrs.field(converter=tuple)
+    token_ids: Sequence[int] = attrs.field(converter=_tuple)
     num_computed_tokens: int = 0
-    block_ids: Sequence[int] = attrs.field(converter=tuple, factory=tuple)
+    block_ids: Sequence[int] = attrs.field(converter=_tuple, default=())
 
 
 @attrs.frozen(kw_only=True)
@@ -82,8 +128,12 @@ class WorkerBase(abc.ABC):
         """Choose the device, seed it, and join the process group where there is more than one rank."""
 
     @abc.abstractmethod
-    def load_model(self) -> None:
-        """Build the model on the device; its layers enter `static_forward_context`."""
+    def load_model(self, build: ModelBuilder | None = None) -> None:
+        """Build the model on the device; its layers enter `static_forward_context`.
+
+        Args:
+            build: the engine's builder; None lets the worker take a model of its own.
+        """
 
     @abc.abstractmethod
     def get_kv_cache_spec(self) -> Mapping[str, KVCacheSpec]:
