@@ -1,0 +1,284 @@
+"""The torch fallback: names that `torch.<device_type>` answers, live, typed where the engine reads them.
+
+An instance asked for a name that no class defines answers with the object that `torch.<device_type>` has at
+that moment, so a function that was replaced there is seen. Where torch has no such name the answer is None,
+with one log line for each platform class and name; only dunder names raise. So `hasattr` is always true on a
+platform; `has_runtime` says what it cannot.
+
+The names that engines really read are declared in `TorchNames` with their types. A declared name is a
+descriptor on the class, which is about four times as fast as the way through `__getattr__`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from platform_abc._required import Required, find
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    import torch
+    from torch.types import Device as TorchDevice
+
+_logger = logging.getLogger(__name__)
+_MODULES: Final = sys.modules
+
+
+class TorchNames:
+    """The names of `torch.<device_type>` that engines read through a platform, as a vendor sees them.
+
+    A platform may override any of them with a method, a class method or a static method. Where torch has no
+    such name for the device, reading it gives None in spite of the declared type; ask `has_runtime` first.
+    """
+
+    # `Callable[..., R]`, because a checker accepts every kind of method over it and still checks the result.
+    # What the engine may pass is said in TorchNamesLike.
+    current_device: Callable[..., int]
+    device_count: Callable[..., int]
+    get_device_properties: Callable[..., Any]
+    synchronize: Callable[..., None]
+    current_stream: Callable[..., torch.Stream]
+    set_stream: Callable[..., None]
+    stream: Callable[..., AbstractContextManager[object]]
+    Stream: type[torch.Stream]
+    Event: type[torch.Event]
+    graph_pool_handle: Callable[..., object]
+    cudart: Callable[..., Any]
+    default_generators: Sequence[torch.Generator]
+    empty_cache: Callable[..., None]
+    mem_get_info: Callable[..., tuple[int, int]]
+    memory_stats: Callable[..., dict[str, Any]]
+    memory_allocated: Callable[..., int]
+    memory_reserved: Callable[..., int]
+    max_memory_allocated: Callable[..., int]
+    reset_peak_memory_stats: Callable[..., None]
+
+
+class TorchNamesLike(Protocol):
+    """The same names as an engine uses them, with the arguments it may pass."""
+
+    def current_device(self) -> int:
+        """Return the visible id of the current device."""
+        ...
+
+    def device_count(self) -> int:
+        """Return how many devices this process sees."""
+        ...
+
+    def get_device_properties(self, device: TorchDevice = None, /) -> Any:
+        """Return the properties of a device, an object that differs by device type."""
+        ...
+
+    def synchronize(self, device: TorchDevice = None, /) -> None:
+        """Wait for all work on a device."""
+        ...
+
+    def current_stream(self, device: TorchDevice = None, /) -> torch.Stream:
+        """Return the stream that work is queued on."""
+        ...
+
+    def set_stream(self, stream: torch.Stream, /) -> None:
+        """Queue work on another stream from now on."""
+        ...
+
+    def stream(self, stream: torch.Stream | None, /) -> AbstractContextManager[object]:
+        """Queue work on another stream inside a `with` block."""
+        ...
+
+    @property
+    def Stream(self) -> type[torch.Stream]:  # noqa: N802  torch's spelling
+        """The class of streams."""
+        ...
+
+    @property
+    def Event(self) -> type[torch.Event]:  # noqa: N802  torch's spelling
+        """The class of events."""
+        ...
+
+    def graph_pool_handle(self) -> object:
+        """Return a new handle for the memory that device graphs share."""
+        ...
+
+    def cudart(self) -> Any:
+        """Return the bindings of the CUDA run-time library."""
+        ...
+
+    @property
+    def default_generators(self) -> Sequence[torch.Generator]:
+        """The random generators, one a device; empty until the device is initialised."""
+        ...
+
+    def empty_cache(self) -> None:
+        """Give memory that no tensor uses back to the device."""
+        ...
+
+    def mem_get_info(self, device: TorchDevice = None, /) -> tuple[int, int]:
+        """Return free and total memory of a device, in bytes."""
+        ...
+
+    def memory_stats(self, device: TorchDevice = None, /) -> dict[str, Any]:
+        """Return the allocator's counters."""
+        ...
+
+    def memory_allocated(self, device: TorchDevice = None, /) -> int:
+        """Return the bytes that tensors take."""
+        ...
+
+    def memory_reserved(self, device: TorchDevice = None, /) -> int:
+        """Return the bytes that the allocator holds."""
+        ...
+
+    def max_memory_allocated(self, device: TorchDevice = None, /) -> int:
+        """Return the peak of `memory_allocated`, in bytes."""
+        ...
+
+    def reset_peak_memory_stats(self, device: TorchDevice = None, /) -> None:
+        """Start the peaks anew."""
+        ...
+
+
+TORCH_NAMES: Final = tuple(TorchNames.__annotations__)
+"""The declared names, in the order of their declaration."""
+
+
+class TorchName:
+    """A declared name: reads `torch.<device_type>.<name>` each time, on an instance or on the class.
+
+    It is no data descriptor, so an instance may carry a value of its own.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type | None = None) -> object:
+        """Return what torch has under the name now; None, with a log line, if nothing."""
+        target: Any = owner if instance is None else instance
+        try:
+            value: object = getattr(getattr(_MODULES["torch"], target.device_type), self.name)
+        except Exception:  # noqa: BLE001  the slow way finds out what it was, and says so
+            value = None
+        return _answer(target, self.name) if value is None else value
+
+
+if not TYPE_CHECKING:
+    for _name in TORCH_NAMES:
+        setattr(TorchNames, _name, TorchName(_name))
+
+
+class TorchFallback(TorchNames):
+    """Gives a platform the names of `torch.<device_type>`; the class names the device in `device_type`."""
+
+    if TYPE_CHECKING:
+        device_type: str
+    else:
+        # Hidden from type checkers, which would take it for the definition of every name.
+        def __getattr__(self, name: str) -> object:
+            if name[:2] == "__" and name[-2:] == "__":
+                # pickle and copy look for optional dunder methods; None would be called.
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            cls = type(self)
+            owner, fixed, views = cls._lookup
+            if owner is not cls:
+                _, fixed, views = _lookup_of(cls)
+            if name in fixed or any([name in view for view in views]):
+                # The class has the name, so what it has raised AttributeError: a property's body, an unset
+                # slot or a mandatory attribute. Python has dropped that error; reading again brings it back.
+                return object.__getattribute__(self, name)
+            try:
+                value = getattr(getattr(_MODULES["torch"], self.device_type), name)
+            except Exception:
+                value = None
+            return _answer(self, name) if value is None else value
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        """Note which classes define the names of this one."""
+        super().__init_subclass__(**kwargs)
+        cls._lookup = _lookup_of(cls)
+
+    def has_runtime(self, name: str) -> bool:
+        """Say whether reading `name` on this platform gives something of its own or of torch's.
+
+        Unlike `hasattr`, which the fallback makes true for every name. It runs no property and logs
+        nothing.
+        """
+        if name in getattr(self, "__dict__", {}):
+            return True
+        member = find(type(self), name)
+        if member is None or isinstance(member, TorchName):
+            dunder = name[:2] == "__" and name[-2:] == "__"
+            return not dunder and _look(self, name)[0] is not None
+        return not isinstance(member, Required)
+
+    _lookup: tuple[type, frozenset[str], tuple[Mapping[str, object], ...]]
+
+
+def _lookup_of(cls: type) -> tuple[type, frozenset[str], tuple[Mapping[str, object], ...]]:
+    """Return how to find out whether a class of the MRO defines a name, at the least cost for each read.
+
+    Returns:
+        The class, the names that the contract's own classes define, and live views of what the vendor's
+        classes define.
+    """
+    fixed: set[str] = set()
+    views: list[Mapping[str, object]] = []
+    for base in cls.__mro__[:-1]:
+        if base.__module__.partition(".")[0] == __package__:
+            fixed.update(base.__dict__)
+        else:
+            views.append(base.__dict__)
+    return cls, frozenset(fixed), tuple(views)
+
+
+TorchFallback._lookup = _lookup_of(TorchFallback)
+
+
+def _look(target: object, name: str) -> tuple[object, str]:
+    """Look a name up in `torch.<device_type>`, importing torch if need be.
+
+    Args:
+        target: a platform, or its class.
+        name: the name.
+
+    Returns:
+        The object and nothing, or None and why there is none.
+    """
+    place = "torch"
+    try:
+        import torch
+
+        device_type: object = getattr(target, "device_type")  # noqa: B009  any object may come here
+        place = f"torch.{device_type}"
+        module = getattr(torch, device_type, None) if isinstance(device_type, str) else None
+        value: object = getattr(module, name, None)
+    except Exception as error:  # noqa: BLE001  torch runs code when a name is read, and reading must not raise
+        return None, f"{place} cannot be asked ({type(error).__name__}: {error})"
+    if module is None:
+        return None, f"there is no {place}"
+    return value, f"{place} has none either"
+
+
+_logged: Final[weakref.WeakKeyDictionary[type, set[str]]] = weakref.WeakKeyDictionary()
+_logging: Final = threading.Lock()
+
+
+def _answer(target: object, name: str) -> object:
+    """Return what torch has under the name, else None after saying so once."""
+    cls = target if isinstance(target, type) else type(target)
+    value, reason = _look(target, name)
+    if value is not None:
+        return value
+    with _logging:
+        names = _logged.setdefault(cls, set())
+        if name in names:
+            return None
+        names.add(name)
+    _logger.warning("%s has no attribute %r, and %s; reading it gives None", cls.__name__, name, reason)
+    return None
