@@ -1,0 +1,213 @@
+"""What the platforms of this package share: config rules, dtypes, device arguments, and names they pick.
+
+Plain functions over the engine's config and torch's device arguments. Nothing here imports torch before
+it must.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from platform_abc.errors import ConfigError
+from platforms.attention_choice import SDPA_CACHE_DTYPES
+
+if TYPE_CHECKING:
+    import torch
+
+    from platform_abc.config import EngineConfig
+
+WORKER: Final = "platforms.components.worker.DeviceWorker"
+COMMUNICATOR: Final = "platforms.components.communicator.TorchDistributedCommunicator"
+KV_CACHE_BUILDER: Final = "platform_abc.components.kv_cache.DefaultKVCacheConfigBuilder"
+
+NO_GRAPHS: Final = "leave compilation_config.cudagraph_mode at NONE: nothing here captures device graphs"
+"""The remedy of whatever needs a captured graph."""
+
+
+# --- config
+
+
+def set_worker_class(config: EngineConfig) -> None:
+    """Put this package's worker where the config says `auto`; a user's own class stays.
+
+    Args:
+        config: changed in place.
+    """
+    if config.parallel_config.worker_cls == "auto":
+        config.parallel_config.worker_cls = WORKER
+
+
+def refuse_static_graphs(device_name: str, config: EngineConfig) -> None:
+    """Refuse a wish for captured graphs: there is no graph wrapper yet.
+
+    Args:
+        device_name: the platform, for the message.
+        config: only read.
+
+    Raises:
+        ConfigError: `compilation_config.cudagraph_mode` is not NONE.
+    """
+    mode = config.compilation_config.cudagraph_mode
+    if mode.name != "NONE":
+        raise ConfigError(
+            f"compilation_config.cudagraph_mode = {mode.name}: expected NONE on {device_name}, where this "
+            "package has no wrapper that captures graphs"
+        )
+
+
+def refuse_lora(device_name: str, config: EngineConfig) -> None:
+    """Refuse LoRA: there is no LoRA kernel wrapper yet.
+
+    Args:
+        device_name: the platform, for the message.
+        config: only read.
+
+    Raises:
+        ConfigError: `lora_config` is set.
+    """
+    if config.lora_config is not None:
+        raise ConfigError(
+            f"lora_config: expected None on {device_name}, where this package has no LoRA kernel wrapper; "
+            "run without LoRA, or subclass the platform and override get_punica_wrapper"
+        )
+
+
+def check_model_dtype(device_name: str, config: EngineConfig, supported: Sequence[str]) -> None:
+    """Refuse a model dtype that the device cannot compute in.
+
+    Args:
+        device_name: the platform, for the message.
+        config: only read; without a model, or with a dtype that is not decided yet, nothing is checked.
+        supported: names of torch dtypes.
+
+    Raises:
+        ConfigError: naming the field and the dtypes that work.
+    """
+    model = config.model_config
+    if model is not None and not isinstance(model.dtype, str):
+        check_dtype(device_name, model.dtype, supported, field="model_config.dtype")
+
+
+def check_dtype(device_name: str, dtype: object, supported: Sequence[str], *, field: str = "dtype") -> None:
+    """Refuse a dtype that is not in a list.
+
+    Args:
+        device_name: the device, for the message.
+        dtype: a torch dtype.
+        supported: names of torch dtypes.
+        field: where the value stands, for the message.
+
+    Raises:
+        ConfigError: naming the field and the dtypes that work.
+    """
+    name = str(dtype).removeprefix("torch.")
+    if name not in supported:
+        raise ConfigError(
+            f"{field} = {name}: {device_name} computes in {', '.join(supported)}; "
+            f"pass one of them to --dtype, for example --dtype={supported[0]}"
+        )
+
+
+def check_cache_dtype(device_name: str, config: EngineConfig) -> None:
+    """Refuse a KV cache dtype that no attention backend of this package stores.
+
+    Args:
+        device_name: the platform, for the message.
+        config: only read.
+
+    Raises:
+        ConfigError: naming the field and the dtypes that work.
+    """
+    asked = config.cache_config.cache_dtype
+    if asked not in SDPA_CACHE_DTYPES:
+        raise ConfigError(
+            f"cache_config.cache_dtype = {asked}: expected one of {', '.join(SDPA_CACHE_DTYPES)} on "
+            f"{device_name}"
+        )
+
+
+def torch_dtypes(names: Sequence[str]) -> list[torch.dtype]:
+    """Return torch's dtypes for their names, in order."""
+    import torch
+
+    known = {
+        "bfloat16": torch.bfloat16,
+        "float16": torch.float16,
+        "float32": torch.float32,
+    }
+    return [known[name] for name in names]
+
+
+# --- devices
+
+
+def visible_entries(variable: str) -> list[str]:
+    """Return the entries of a device variable, without blanks; empty if it is unset or empty.
+
+    Args:
+        variable: its name.
+    """
+    return [entry.strip() for entry in os.environ.get(variable, "").split(",") if entry.strip()]
+
+
+def shown_variable(variable: str) -> str:
+    """Return `NAME=value` as the environment has it, for messages."""
+    return f"{variable}={os.environ.get(variable, '')}"
+
+
+def device_index(device: torch.types.Device) -> int:
+    """Return the visible index that a device argument of torch stands for.
+
+    Args:
+        device: a `torch.device`, a text such as `"cuda:1"`, a number, or None.
+
+    Returns:
+        The index; 0 where the argument names none.
+
+    Raises:
+        ValueError: the text is none that torch takes.
+    """
+    if device is None:
+        return 0
+    if isinstance(device, int):
+        return device
+    if isinstance(device, str):
+        import torch
+
+        try:
+            device = torch.device(device)
+        except RuntimeError as error:
+            raise ValueError(f"expected a device such as 'cpu' or 'cuda:1', got {device!r}") from error
+    return device.index or 0
+
+
+def require_id(device_id: int) -> None:
+    """Refuse a negative device id.
+
+    Raises:
+        IndexError: it is negative.
+    """
+    if device_id < 0:
+        raise IndexError(f"expected a device id of at least 0, got {device_id}")
+
+
+def require_device_type(device: torch.device, kind: str) -> None:
+    """Refuse a device of another type.
+
+    Args:
+        device: the device.
+        kind: the type that is expected.
+
+    Raises:
+        ValueError: naming both.
+    """
+    if device.type != kind:
+        raise ValueError(f"expected a device of the type {kind!r}, got {device}")
+
+
+def on_macos() -> bool:
+    """Say whether this is macOS."""
+    return sys.platform == "darwin"

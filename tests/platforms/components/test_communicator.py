@@ -1,0 +1,173 @@
+"""Facts of `platforms.components.communicator`: two gloo processes, and a group of one."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import queue
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.distributed import FileStore, PrefixStore
+
+from platforms.components.communicator import TorchDistributedCommunicator
+from platforms.cpu import CpuPlatform
+
+TIMEOUT = timedelta(seconds=60)
+
+
+def communicator(path: str, rank: int, size: int) -> TorchDistributedCommunicator:
+    group = CpuPlatform.stateless_init_device_torch_dist_pg(
+        backend="gloo",
+        prefix_store=PrefixStore("test", FileStore(path, size)),
+        group_rank=rank,
+        group_size=size,
+        timeout=TIMEOUT,
+    )
+    return TorchDistributedCommunicator(group, torch.device("cpu"), unique_name="test")
+
+
+def _run(body: Callable[..., Any], path: str, rank: int, answers: Any) -> None:
+    torch.set_num_threads(1)
+    try:
+        answers.put((rank, body(communicator(path, rank, 2)), ""))
+    except BaseException:
+        answers.put((rank, None, traceback.format_exc()))
+
+
+def on_two_ranks(body: Callable[..., Any], tmp_path: Path) -> list[Any]:
+    """Run `body(communicator)` in two processes; return the answers by rank."""
+    context = mp.get_context("spawn")
+    answers = context.Queue()
+    ranks = [
+        context.Process(target=_run, args=(body, str(tmp_path / "store"), rank, answers)) for rank in range(2)
+    ]
+    for process in ranks:
+        process.start()
+    found: dict[int, Any] = {}
+    try:
+        for _ in ranks:
+            rank, value, error = answers.get(timeout=120)
+            assert not error, error
+            found[rank] = value
+    except queue.Empty:
+        pytest.fail("a rank did not answer within 120 s")
+    finally:
+        for process in ranks:
+            process.join(20)
+            if process.is_alive():
+                process.kill()
+    return [found[0], found[1]]
+
+
+def _every_collective(comm: TorchDistributedCommunicator) -> dict[str, Any]:
+    rank = comm.rank_in_group
+    base = torch.arange(8, dtype=torch.float32).reshape(2, 4)
+    mine = base + 100 * rank
+    kept = mine.clone()
+    answers: dict[str, Any] = {
+        "sum": comm.all_reduce(mine).tolist(),
+        "sum of a view": comm.all_reduce(mine.t()).tolist(),
+        "rows": comm.all_gather(mine, dim=0).tolist(),
+        "columns": comm.all_gather(mine, dim=-1).tolist(),
+        "share of columns": comm.reduce_scatter(mine, dim=1).tolist(),
+        "share of rows": comm.reduce_scatter(mine, dim=-2).tolist(),
+        "bfloat16": comm.all_reduce(mine.bfloat16()).float().tolist(),
+        "unchanged": torch.equal(mine, kept),
+    }
+    gathered = comm.gather(mine, dst=1, dim=0)
+    answers["gathered"] = None if gathered is None else gathered.tolist()
+    answers["from 1"] = comm.broadcast(mine.clone(), src=1).tolist()
+    view = mine.clone().t()
+    answers["view from 0"] = comm.broadcast(view, src=0).tolist()
+    if rank == 0:
+        comm.send(mine)
+        answers["received"] = comm.recv((4,), torch.int64).tolist()
+    else:
+        answers["received"] = comm.recv((2, 4), torch.float32).tolist()
+        comm.send(torch.arange(4), dst=0)
+    comm.barrier()
+    return answers
+
+
+def test_every_collective_moves_what_it_says(tmp_path: Path) -> None:
+    """Sums, joins, shares, one-to-all and one-to-one on two ranks, of views and of bfloat16 too."""
+    base = torch.arange(8, dtype=torch.float32).reshape(2, 4)
+    both = [base, base + 100]
+    total = both[0] + both[1]
+    answers = on_two_ranks(_every_collective, tmp_path)
+    for rank, got in enumerate(answers):
+        assert got["sum"] == total.tolist()
+        assert got["sum of a view"] == total.t().tolist()
+        assert got["rows"] == torch.cat(both, 0).tolist()
+        assert got["columns"] == torch.cat(both, 1).tolist()
+        assert got["share of columns"] == total.chunk(2, 1)[rank].tolist()
+        assert got["share of rows"] == total.chunk(2, 0)[rank].tolist()
+        assert got["bfloat16"] == total.tolist()
+        assert got["unchanged"] is True
+        assert got["from 1"] == both[1].tolist()
+        assert got["view from 0"] == both[0].t().tolist()
+    assert answers[0]["gathered"] is None
+    assert answers[1]["gathered"] == torch.cat(both, 0).tolist()
+    assert answers[0]["received"] == [0, 1, 2, 3]
+    assert answers[1]["received"] == both[0].tolist()
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> TorchDistributedCommunicator:
+    return communicator(str(tmp_path / "store"), 0, 1)
+
+
+def test_a_group_of_one_moves_nothing(alone: TorchDistributedCommunicator) -> None:
+    """Each collective of a single rank gives the tensor itself."""
+    tensor = torch.arange(6.0).reshape(2, 3)
+    assert alone.all_reduce(tensor) is tensor
+    assert alone.all_gather(tensor) is tensor
+    assert alone.reduce_scatter(tensor) is tensor
+    assert alone.gather(tensor) is tensor
+    assert alone.broadcast(tensor) is tensor
+    alone.barrier()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda c, t: c.all_gather(t, dim=2), "got 2"),
+        (lambda c, t: c.gather(t, dst=1), "rank from 0 to 0"),
+        (lambda c, t: c.broadcast(t, src=-1), "got -1"),
+        (lambda c, t: c.send(t), "with itself"),
+        (lambda c, t: c.recv((1,), torch.float32, src=3), "got 3"),
+        (lambda c, t: c.all_gather(t.sum()), "got -1"),
+    ],
+)
+def test_wrong_ranks_and_dimensions_are_named(
+    alone: TorchDistributedCommunicator, call: Callable[..., Any], message: str
+) -> None:
+    """A rank or dimension that does not exist is a ValueError with its number, before anything moves."""
+    with pytest.raises(ValueError, match=message):
+        call(alone, torch.zeros(2, 2))
+
+
+def _uneven(comm: TorchDistributedCommunicator) -> str:
+    try:
+        comm.reduce_scatter(torch.zeros(3))
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def test_an_uneven_share_is_refused(tmp_path: Path) -> None:
+    """A dimension that the ranks cannot share evenly is a ValueError on each of them."""
+    assert all("multiple of the 2 ranks" in text for text in on_two_ranks(_uneven, tmp_path))
+
+
+def test_the_process_group_refuses_another_backend(tmp_path: Path) -> None:
+    """Asked for nccl, the CPU platform says that it has gloo."""
+    with pytest.raises(ValueError, match="'gloo' on cpu, got 'nccl'"):
+        CpuPlatform.stateless_init_device_torch_dist_pg(
+            "nccl", PrefixStore("x", FileStore(str(tmp_path / "s"), 1)), 0, 1, TIMEOUT
+        )
