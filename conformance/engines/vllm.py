@@ -1,0 +1,122 @@
+"""The adapter for real vLLM: its platforms, configs and calls, by introspection of what is installed.
+
+Importing this module imports no vLLM; the methods do, in a child process.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from conformance.engines import (
+    vllm_calls,
+    vllm_components,
+    vllm_configs,
+    vllm_detection,
+    vllm_environment,
+    vllm_platform,
+    vllm_selector,
+    vllm_snapshot,
+)
+from conformance.engines.base import Arguments, EngineCall, Member, PickedBase, SelectorCall
+
+
+class VllmAdapter:
+    """vLLM, as the checks see it; each method is documented by `conformance.engines.base.Adapter`."""
+
+    name = "vllm"
+
+    def environment(self, scratch: str) -> Mapping[str, str]:
+        """Offline, one thread, no plugin, the CPU target, and every cache in `scratch`."""
+        return vllm_environment.environment(scratch)
+
+    def accepts(self, cls: type) -> bool:
+        """Say whether a class derives from vLLM's `Platform`."""
+        return vllm_platform.is_platform(cls)
+
+    def version(self) -> str:
+        """The version of whichever distribution supplies the installed `vllm` package."""
+        return vllm_environment.version()
+
+    def prepare(self) -> None:
+        """Import the engine, read its source, and build a config once, so that forks find all warm."""
+        vllm_environment.package_folder()
+        take_scan = vllm_calls.start_scan()
+        vllm_platform.import_under_neutral_platform("vllm.engine.arg_utils")
+        vllm_configs.build(vllm_configs.PLAIN)
+        take_scan()
+        vllm_calls.engine_calls()
+
+    def base_class(self) -> type:
+        """`vllm.platforms.Platform`."""
+        return vllm_platform.base_class()
+
+    def members(self) -> Mapping[str, Member]:
+        """The public members of the installed base, and `_enum`."""
+        return vllm_platform.members()
+
+    def active(self, platform: object) -> AbstractContextManager[None]:
+        """Replace the current platform everywhere that a module holds it, for a while."""
+        return vllm_platform.active(platform)
+
+    def config_cases(self) -> Sequence[str]:
+        """The names of `vllm_configs.CASES`."""
+        return tuple(vllm_configs.CASES)
+
+    def config(self, case: str) -> Any:
+        """A real `VllmConfig`, built under a platform whose config hooks do nothing."""
+        return vllm_configs.build(case)
+
+    def run_config_hooks(self, platform: object, config: Any) -> None:
+        """The front end's hooks in its order, while `platform` is the current one."""
+        vllm_configs.run_hooks(platform, config)
+
+    def snapshot(self, config: Any) -> Mapping[str, Any]:
+        """The config as plain values by dotted name."""
+        return vllm_snapshot.snapshot(config)
+
+    def selector_calls(self) -> Sequence[SelectorCall]:
+        """The attention selector's questions, with its own config type."""
+        return vllm_selector.selector_calls()
+
+    def picked(self) -> Sequence[PickedBase]:
+        """The installed base of each picked component."""
+        return vllm_components.picked()
+
+    def resolve(self, qualname: str) -> Any:
+        """Import a dotted name with vLLM's own function."""
+        return vllm_components.resolve(qualname)
+
+    def engine_calls(self) -> Sequence[EngineCall]:
+        """Every use of the platform in the installed source, outside the platforms themselves."""
+        return vllm_calls.engine_calls()
+
+    def detectors(self) -> Mapping[str, str]:
+        """The installed platform plugins that the user allows."""
+        return vllm_environment.out_of_tree_detectors()
+
+    def detect(self) -> str:
+        """The resolution of vLLM itself, with the user's variables back in place."""
+        return f"{vllm_detection.__name__}:{vllm_detection.detect.__name__}"
+
+    def in_tree(self, cls: type) -> bool:
+        """Say whether vLLM itself ships the class."""
+        return vllm_platform.in_tree(cls)
+
+    def platform_enum(self) -> type[enum.Enum]:
+        """`vllm.platforms.PlatformEnum`."""
+        return vllm_platform.platform_enum()
+
+    def arguments(self, member: str) -> Sequence[Arguments]:
+        """Harmless calls in the shapes of the installed engine's own."""
+        return vllm_calls.arguments(member)
+
+    def validate_config(self, config: Any) -> None:
+        """Check every field against its declaration."""
+        vllm_configs.validate(config)
+
+    def worker_cls_field(self, config: Any) -> Any:
+        """`parallel_config.worker_cls`."""
+        return config.parallel_config.worker_cls

@@ -1,0 +1,219 @@
+"""vLLM's platforms as classes: the installed base, its members, and who is `current_platform` now."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import enum
+import importlib
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, Final
+
+from conformance.engines.base import Member, MemberKind
+
+MEMBERS = {}
+
+BASE: Final = ("vllm.platforms.interface", "Platform")
+"""Where vLLM defines the base class of platforms, module and name."""
+
+_CURRENT: Final = "_current_platform"
+"""The global of `vllm.platforms` that holds the resolved platform, None before that."""
+
+_UNSET: Final = ("_enum", "device_name", "device_type")
+"""Attributes that the base only annotates and every engine run reads."""
+
+_GUESSES: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("pickers", ("get_", "_cls")),
+    ("kernel_hooks", ("import_", "kernel", "weight_loader", "forward_context")),
+    ("config_hooks", ("config", "verify_", "validate_", "register", "block_size", "max_model_len")),
+    ("capabilities", ("support", "use_", "uses_", "can_", "enable_", "opaque_")),
+    ("identity", ("is_", "_key", "architecture", "_backend", "env_var")),
+)
+"""Parts of names, for members that a newer vLLM has and our contract does not know yet."""
+
+
+def base_class() -> type:
+    """Return the installed base class of platforms."""
+    module, name = BASE
+    found = getattr(importlib.import_module(module), name)
+    assert isinstance(found, type)
+    return found
+
+
+def platform_enum() -> type[enum.Enum]:
+    """Return vLLM's enumeration of kinds of platform."""
+    found = importlib.import_module(BASE[0]).PlatformEnum
+    assert isinstance(found, type)
+    assert issubclass(found, enum.Enum)
+    return found
+
+
+def is_platform(cls: type) -> bool:
+    """Say by the names in its MRO whether a class is a platform of vLLM."""
+    return any((base.__module__, base.__qualname__) == BASE for base in cls.__mro__)
+
+
+def in_tree(cls: type) -> bool:
+    """Say whether vLLM itself ships a class."""
+    return cls.__module__.partition(".")[0] == "vllm"
+
+
+def members() -> dict[str, Member]:
+    """Return the public members of the installed base, and the attributes that it leaves unset."""
+    base = base_class()
+    annotations = vars(base).get("__annotations__", {})
+    names = [*vars(base), *(name for name in annotations if name not in vars(base))]
+    return {
+        name: _member(name, vars(base).get(name, inspect.Parameter.empty))
+        for name in names
+        if name in _UNSET or not name.startswith("_")
+    }
+
+
+def _member(name: str, raw: Any) -> Member:
+    unset = raw is inspect.Parameter.empty
+    kind, value = _kind(None if unset else raw)
+    known = MEMBERS.get(name)
+    return Member(
+        name=name,
+        group=known.group if known else guess_group(name),
+        kind=kind,
+        value=value,
+        unset=unset,
+        abstract=unset,
+        raises=only_raises(value),
+    )
+
+
+def _kind(raw: Any) -> tuple[MemberKind, Any]:
+    if isinstance(raw, classmethod):
+        return "classmethod", raw.__func__
+    if isinstance(raw, staticmethod):
+        return "staticmethod", raw.__func__
+    if isinstance(raw, property):
+        return "property", raw.fget
+    return ("method", raw) if inspect.isfunction(raw) else ("attribute", raw)
+
+
+def guess_group(name: str) -> str:
+    """Return the group that a name suggests; `device` where none does."""
+    for group, parts in _GUESSES:
+        needed = all if group == "pickers" else any
+        if needed(part in name for part in parts):
+            return group
+    return "device"
+
+
+def only_raises(value: Any) -> bool:
+    """Say whether a function's body does nothing but raise NotImplementedError."""
+    if not inspect.isfunction(value):
+        return False
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
+    except (OSError, SyntaxError):
+        return False  # no source to judge by, so it counts as a real body
+    function = tree.body[0]
+    if not isinstance(function, ast.FunctionDef):
+        return False
+    body = [one for one in function.body if not _is_docstring(one)]
+    return len(body) == 1 and isinstance(body[0], ast.Raise) and _raised(body[0]) == "NotImplementedError"
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _raised(statement: ast.Raise) -> str:
+    target = statement.exc.func if isinstance(statement.exc, ast.Call) else statement.exc
+    return target.id if isinstance(target, ast.Name) else ""
+
+
+# ------------------------------------------------------------------------- the current platform
+
+
+def import_under_neutral_platform(*modules: str) -> object:
+    """Import parts of vLLM while the current platform is one whose config hooks do nothing.
+
+    Without it the import would resolve a platform of this machine, and a config built later would
+    carry that platform's changes.
+
+    Returns:
+        The neutral platform, which stays the current one.
+    """
+    platforms = importlib.import_module("vllm.platforms")
+    neutral: object = _neutral_class()()
+    _exchange(platforms, getattr(platforms, _CURRENT), neutral)
+    for module in modules:
+        importlib.import_module(module)
+    return neutral
+
+
+def _neutral_class() -> type:
+    """The CPU platform of vLLM without its config hooks: every other question gets a real answer."""
+    cpu = importlib.import_module("vllm.platforms.cpu").CpuPlatform
+
+    def leave(_cls: type[Any], /, *_args: object, **_kwargs: object) -> None:
+        """Change nothing."""
+
+    hooks = [
+        name
+        for name in (
+            "pre_register_and_update",
+            "apply_config_platform_defaults",
+            "check_and_update_config",
+            "update_block_size_for_backend",
+        )
+        if hasattr(cpu, name)
+    ]
+    return type("NeutralPlatform", (cpu,), {name: classmethod(leave) for name in hooks})
+
+
+@contextlib.contextmanager
+def active(platform: object) -> Iterator[None]:
+    """Make `platform` the current one, also where a module holds a copy of its own, and undo it.
+
+    `from vllm.platforms import current_platform` binds the object, so that replacing it in one place
+    would leave a hundred modules asking the old one.
+    """
+    platforms = importlib.import_module("vllm.platforms")
+    before: object = getattr(platforms, _CURRENT)
+    _exchange(platforms, before, platform)
+    try:
+        yield
+    finally:
+        _exchange(platforms, platform, before)
+
+
+def _exchange(platforms: ModuleType, old: object, new: object) -> None:
+    _rebind(old, new)
+    setattr(platforms, _CURRENT, new)
+    _forget_answers()
+
+
+def _rebind(old: object, new: object) -> None:
+    """Replace one object by another in the globals of every module."""
+    if old is None:
+        return
+    for title, module in list(sys.modules.items()):
+        names = getattr(module, "__dict__", None)
+        if not isinstance(names, dict):
+            continue  # an object that some package put in the place of its module
+        if title.startswith("vllm"):  # vLLM's own modules and plugins may call their copy anything
+            for name in [name for name, value in names.items() if value is old]:
+                names[name] = new
+        elif names.get("current_platform") is old:
+            names["current_platform"] = new
+
+
+def _forget_answers() -> None:
+    """Empty the caches of vLLM's backend selectors, which keep the old platform's answers."""
+    for name, module in list(sys.modules.items()):
+        if not (name.startswith("vllm.") and name.endswith("selector")):
+            continue
+        for value in list(vars(module).values()):
+            if hasattr(type(value), "cache_clear"):  # its type: a platform answers to every name
+                value.cache_clear()
