@@ -1,0 +1,148 @@
+"""Run the config hooks on an adapter's configs, and say which hook did what."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from conformance.context import CheckContext, describe, short
+from conformance.model import Skip, Violation
+from platform_abc.errors import DeviceUnavailable, MissingDependency
+
+HOOKS: Final = ("pre_register_and_update", "apply_config_platform_defaults", "check_and_update_config")
+"""The hooks that run while a config is built, in the engine's order."""
+
+SECOND: Final = HOOKS[1:]
+"""The hooks that run once more, on the unpickled config, in the engine core's process."""
+
+_ADDRESS: Final = re.compile(r" at 0x[0-9A-Fa-f]+")
+
+
+class Refused(Exception):
+    """A hook refused the config with a reason, which a platform may do for what it does not support."""
+
+
+@attrs.frozen
+class Ran:
+    """A config that the hooks have seen.
+
+    Args:
+        config: the config, changed.
+        before: its fields before any hook.
+        after: its fields after the last hook.
+    """
+
+    config: Any
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+    def changes(self) -> Mapping[str, tuple[Any, Any]]:
+        """What the hooks changed: field -> value before, value after."""
+        return differences(self.before, self.after)
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """The fields of which two snapshots differ, with both values; an absent one is "(absent)"."""
+    fields = dict.fromkeys((*before, *after))
+    pairs = {name: (before.get(name, "(absent)"), after.get(name, "(absent)")) for name in fields}
+    return {name: pair for name, pair in pairs.items() if not _same(*pair)}
+
+
+def _same(one: Any, other: Any) -> bool:
+    try:
+        if bool(one == other):
+            return True
+    except Exception:  # an object whose == fails is compared by how it prints
+        pass
+    return _ADDRESS.sub("", repr(one)) == _ADDRESS.sub("", repr(other))
+
+
+def spelled(changes: Mapping[str, tuple[Any, Any]], limit: int = 4) -> str:
+    """Changes for a sentence: `cache_config.block_size: 16 → 32; …`."""
+    parts = [f"{name}: {short(old)} → {short(new)}" for name, (old, new) in list(changes.items())[:limit]]
+    more = len(changes) - limit
+    return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")
+
+
+def run_hooks(ctx: CheckContext, config: Any, hooks: tuple[str, ...] = HOOKS) -> None:
+    """Call hooks on a config as the engine does, with the platform as the engine's current one.
+
+    Raises:
+        Refused: a hook raised NotImplementedError or ValueError.
+        Skip: a hook lacks a package or the device.
+        Violation: a hook raised anything else.
+    """
+    with ctx.adapter.active(ctx.platform):
+        for hook in hooks:
+            call = getattr(ctx.platform, hook)
+            try:
+                if hook == "pre_register_and_update":
+                    call()
+                else:
+                    call(config)
+            except (MissingDependency, DeviceUnavailable) as error:
+                raise Skip(str(error), error.remedy) from error
+            except (NotImplementedError, ValueError) as error:
+                raise Refused(f"{hook} raised {describe(error)}") from error
+            except Exception as error:
+                raise hook_raised(ctx, hook, error) from error
+
+
+def hook_raised(ctx: CheckContext, hook: str, error: Exception, case: str = "") -> Exception:
+    """What a hook's exception means: a Skip where the device is absent, else a Violation."""
+    mistake = isinstance(error, TypeError | AttributeError | NameError | KeyError | IndexError)
+    missing = "" if mistake else ctx.device_missing()
+    if missing:
+        return Skip(f"{missing}; {hook} raised {describe(error)}", "run the kit where the device is")
+    where = f" on the {case} config" if case else ""
+    line = _source_line(error)
+    return ctx.raised(
+        hook,
+        error,
+        contract_says=f"`{hook}` bears every config that the engine builds, also partial ones{where}.",
+        hint=f"Correct the line `{line}`." if line else f"Correct `{hook}`.",
+    )
+
+
+def _source_line(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return (frames[-1].line or "") if frames else ""
+
+
+def ran(ctx: CheckContext, case: str = "plain") -> Ran:
+    """Build the config of a case and run all hooks on it; raises as `run_hooks` does."""
+    config = ctx.adapter.config(case)
+    before = dict(ctx.adapter.snapshot(config))
+    run_hooks(ctx, config)
+    done = Ran(config, before, dict(ctx.adapter.snapshot(config)))
+    ctx.details[f"changed ({case})"] = {
+        name: f"{short(old)} → {short(new)}" for name, (old, new) in done.changes().items()
+    }
+    return done
+
+
+def ran_or_blame(ctx: CheckContext, case: str = "plain") -> Ran:
+    """As `ran`, but a refusal is a fault: this case has to work everywhere."""
+    try:
+        return ran(ctx, case)
+    except Refused as refused:
+        hook = str(refused).split(" ", 1)[0]
+        cause = refused.__cause__
+        raise ctx.fail(
+            hook,
+            contract_says=f"The {case} config, which asks for nothing special, is accepted.",
+            platform_did=str(refused),
+            hint=f"Let `{hook}` accept it; raise only for what the user asked for and you do not support.",
+            location=(ctx.blame(cause) if cause is not None else "") or ctx.locate(hook),
+        ) from refused
+
+
+def collect(violations: list[Violation]) -> None:
+    """Raise the findings of several violations as one, if there are any."""
+    findings = [finding for violation in violations for finding in violation.findings]
+    if findings:
+        raise Violation(*findings)

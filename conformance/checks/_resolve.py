@@ -1,0 +1,130 @@
+"""From a dotted name that a platform gave to a class, and what that class has to be."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from conformance.context import CheckContext, describe, kind_of, locate
+from conformance.engines.base import PickedBase
+from conformance.model import Skip
+
+
+def resolve_class(ctx: CheckContext, member: str, qualname: Any, says: str) -> type:
+    """Import what a member named, as the engine does.
+
+    Raises:
+        Violation: it is no name, nothing is there, importing it raises, or it is not a class.
+        Skip: the platform's distribution declares requirements that are not installed here.
+    """
+    if not isinstance(qualname, str) or not qualname:
+        raise ctx.fail(
+            member,
+            contract_says=f"{says}, a string.",
+            platform_did=f"it gave {kind_of(qualname)}",
+            hint=f'Let `{member}` give "package.module.ClassName".',
+        )
+    try:
+        with ctx.adapter.active(ctx.platform):
+            found = ctx.adapter.resolve(qualname)
+    except Skip:
+        raise
+    except Exception as error:
+        lacking = sorted(_missing_requirements(ctx)) if _is_missing_module(error) else []
+        if lacking:
+            raise Skip(
+                f"{qualname} does not import here, and the platform's requirements are not installed: "
+                + ", ".join(lacking),
+                f"pip install {' '.join(lacking)}",
+            ) from error
+        raise ctx.fail(
+            member,
+            contract_says=f"{says} that imports on this machine.",
+            platform_did=f"it gave {qualname!r}, which does not import: {describe(error)}",
+            hint=f"Correct the name in `{member}`, or make `python -c 'import {qualname.rpartition('.')[0]}'` "
+            "work; a platform without the component raises NotSupported instead.",
+        ) from error
+    if not isinstance(found, type):
+        raise ctx.fail(
+            member,
+            contract_says=f"{says}, which leads to a class.",
+            platform_did=f"it gave {qualname!r}, which is {kind_of(found)}",
+            hint="Name the class itself, not a function, a module or an instance.",
+        )
+    return found
+
+
+def surface(ctx: CheckContext, member: str, cls: type, picked: PickedBase) -> None:
+    """Fail unless a picked class derives from what the engine expects and is whole.
+
+    Raises:
+        Violation: it derives from another base, lacks names that the engine uses, or is abstract.
+    """
+    where = locate(cls) or f"{cls.__module__}.{cls.__qualname__}"
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    base = picked.base
+    if base is not None and not _derives(cls, base):
+        raise ctx.fail(
+            member,
+            contract_says=f"What `{member}` names derives from {base.__module__}.{base.__qualname__}.",
+            platform_did=f"{name} derives from {', '.join(one.__name__ for one in cls.__mro__[1:])}",
+            hint=f"Write `class {cls.__name__}({base.__name__})`, or name the right class.",
+            location=where,
+        )
+    lacking = [one for one in picked.required if inspect.getattr_static(cls, one, None) is None]
+    if lacking:
+        raise ctx.fail(
+            member,
+            contract_says=f"The engine uses {', '.join(picked.required)} of what `{member}` names.",
+            platform_did=f"{name} has no {', '.join(lacking)}",
+            hint=f"Define {', '.join(lacking)} in {cls.__name__}.",
+            location=where,
+        )
+    still_abstract = sorted(getattr(cls, "__abstractmethods__", ()))
+    if still_abstract and ctx.overridden(member):
+        raise ctx.fail(
+            member,
+            contract_says=f"What `{member}` names can be instantiated.",
+            platform_did=f"{name} leaves abstract: {', '.join(still_abstract)}",
+            hint=f"Define {', '.join(still_abstract)} in {cls.__name__}.",
+            location=where,
+        )
+
+
+def _derives(cls: type, base: type) -> bool:
+    if getattr(base, "_is_protocol", False):
+        return True  # a Protocol is judged by its names
+    return issubclass(cls, base)
+
+
+def _is_missing_module(error: BaseException) -> bool:
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ModuleNotFoundError):
+            return True
+        if isinstance(seen, ImportError) and type(seen).__name__ == "MissingModule":
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def _missing_requirements(ctx: CheckContext) -> Iterator[str]:
+    """Requirements of the distribution that ships the platform which are not installed here."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    package = ctx.platform_cls.__module__.partition(".")[0]
+    for distribution in importlib.metadata.packages_distributions().get(package, ()):
+        for text in importlib.metadata.requires(distribution) or ():
+            try:
+                requirement = Requirement(text)
+            except InvalidRequirement:
+                continue
+            extra_only = requirement.marker is not None and not requirement.marker.evaluate({"extra": ""})
+            if extra_only:
+                continue
+            try:
+                importlib.metadata.version(requirement.name)
+            except importlib.metadata.PackageNotFoundError:
+                yield requirement.name

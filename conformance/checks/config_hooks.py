@@ -1,0 +1,343 @@
+"""Config hooks: they accept what an engine builds, set the worker, keep what the user set, leave it valid."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from conformance.checks import _configs
+from conformance.checks._resolve import resolve_class, surface
+from conformance.context import CheckContext, describe, kind_of, short, spell
+from conformance.model import Finding, NotRun, Skip, Unsupported, Violation
+from conformance.registry import check
+
+_USER: Final = {
+    "user-worker-cls": "parallel_config.worker_cls",
+    "user-block-size": "cache_config.block_size",
+    "user-dtype": "model_config.dtype",
+}
+"""Cases in which the user has set one field, and the field."""
+
+
+@check(
+    "config.plain",
+    group="config_hooks",
+    needs=("platform.instantiable", "members.kinds", "members.engine-calls"),
+    why="Every start of the engine runs these hooks on a config like this one.",
+    hint="Let the config hooks run on a plain config without a device.",
+)
+def plain(ctx: CheckContext) -> None:
+    """The hooks run on the plain config."""
+    _configs.ran_or_blame(ctx)
+
+
+@check(
+    "config.cases",
+    group="config_hooks",
+    needs=("config.plain",),
+    why="Users turn on tensor parallelism, LoRA or quantization; a hook must handle or refuse each.",
+    hint="Refuse what is not supported with NotSupported or a ValueError that names the option.",
+)
+def cases(ctx: CheckContext) -> None:
+    """On each special config the hooks run, or refuse it with NotSupported or a ValueError."""
+    violations: list[Violation] = []
+    for case in ctx.adapter.config_cases():
+        if case == "plain" or case.endswith("-none"):
+            continue
+        try:
+            _configs.ran(ctx, case)
+        except _configs.Refused as refused:
+            ctx.details[f"refused ({case})"] = str(refused)
+        except Skip as skip:
+            ctx.details[f"not tried ({case})"] = str(skip)
+        except Violation as violation:
+            violations.append(violation)
+    _configs.collect(violations)
+
+
+@check(
+    "config.optional-parts",
+    group="config_hooks",
+    needs=("config.plain",),
+    why="Tools and tests build configs without a model or without other parts; the hooks run on them too.",
+    hint="Test each optional part for None before reading it: `if vllm_config.model_config is not None`.",
+)
+def optional_parts(ctx: CheckContext) -> None:
+    """The hooks run where an optional part of the config is None."""
+    violations: list[Violation] = []
+    for case in ctx.adapter.config_cases():
+        if not case.endswith("-none"):
+            continue
+        try:
+            _configs.ran_or_blame(ctx, case)
+        except Skip as skip:
+            ctx.details[f"not tried ({case})"] = str(skip)
+        except Violation as violation:
+            part = case.removesuffix("-none")
+            findings = [
+                ctx.finding(
+                    one.member,
+                    contract_says=f"`{one.member}` bears a config without its {part} part, which is None.",
+                    platform_did=one.platform_did,
+                    hint=f"Test the {part} part for None first. {one.hint}",
+                    location=one.location,
+                )
+                for one in violation.findings
+            ]
+            violations.append(Violation(*findings))
+    _configs.collect(violations)
+
+
+@check(
+    "config.worker-cls",
+    group="config_hooks",
+    needs=("config.plain",),
+    why='With "auto" left in place the engine fails late, on a name that it cannot split or import.',
+    hint='Write the dotted name of your worker into parallel_config.worker_cls where it is "auto".',
+)
+def worker_cls(ctx: CheckContext) -> None:
+    """After the hooks the worker class is named."""
+    done = _configs.ran_or_blame(ctx)
+    value = ctx.adapter.worker_cls_field(done.config)
+    if value in ("auto", "", None):
+        raise ctx.fail(
+            "check_and_update_config",
+            contract_says="After `check_and_update_config`, parallel_config.worker_cls names the worker class.",
+            platform_did=f"it is {value!r}",
+            hint='Write `if vllm_config.parallel_config.worker_cls == "auto": '
+            'vllm_config.parallel_config.worker_cls = "mypkg.worker.MyWorker"`.',
+        )
+
+
+@check(
+    "config.worker-cls-importable",
+    group="config_hooks",
+    needs=("config.worker-cls",),
+    why="Each worker process imports this class by name and calls it to load and run the model.",
+    hint="Name a class that imports without the device and derives from the engine's worker base.",
+)
+def worker_importable(ctx: CheckContext) -> None:
+    """The worker class imports and is a worker."""
+    value = ctx.adapter.worker_cls_field(_configs.ran_or_blame(ctx).config)
+    says = "parallel_config.worker_cls is the dotted name of a worker class"
+    cls = value if isinstance(value, type) else resolve_class(ctx, "check_and_update_config", value, says)
+    for picked in ctx.adapter.picked():
+        if picked.picker == "worker_cls":
+            surface(ctx, "check_and_update_config", cls, picked)
+
+
+@check(
+    "config.user-values",
+    group="config_hooks",
+    needs=("config.plain",),
+    why="A value that the user set and the platform replaced is a run that nobody asked for.",
+    hint="Change a field only where it still has its default; refuse a user's value with a ValueError.",
+)
+def user_values(ctx: CheckContext) -> None:
+    """What the user set survives the hooks, or is refused."""
+    findings: list[Finding] = []
+    for case, field in _USER.items():
+        if case not in ctx.adapter.config_cases():
+            continue
+        try:
+            done = _configs.ran(ctx, case)
+            if case == "user-block-size":
+                _update_block_size(ctx, done.config)
+        except (_configs.Refused, Skip, Violation):
+            continue  # refused, or config.cases tells
+        now = dict(ctx.adapter.snapshot(done.config))
+        change = _configs.differences({field: done.before.get(field)}, {field: now.get(field)})
+        if change:
+            findings.append(
+                ctx.finding(
+                    "check_and_update_config",
+                    contract_says=f"{field} stays as the user set it, or the hook refuses it.",
+                    platform_did=_configs.spelled(change),
+                    hint=f"Write {field} only where the user left the default.",
+                )
+            )
+    if findings:
+        raise Violation(*findings)
+
+
+@check(
+    "config.valid",
+    group="config_hooks",
+    needs=("config.plain",),
+    why="The engine checks the config again after the hooks and in each process that receives it.",
+    hint="Write values of the field's own type and range.",
+)
+def valid(ctx: CheckContext) -> None:
+    """What the hooks wrote passes the engine's own validation."""
+    done = _configs.ran_or_blame(ctx)
+    try:
+        ctx.adapter.validate_config(done.config)
+    except Exception as error:
+        changes = _configs.spelled(done.changes()) or "nothing that a snapshot shows"
+        raise ctx.fail(
+            "check_and_update_config",
+            contract_says="A config is valid after the hooks, field by field.",
+            platform_did=f"the engine refuses it: {describe(error)} (the hooks changed {changes})",
+            hint="Correct what the hook writes into that field.",
+        ) from error
+
+
+def _update_block_size(ctx: CheckContext, config: Any) -> None:
+    with ctx.adapter.active(ctx.platform):
+        ctx.platform.update_block_size_for_backend(config)
+
+
+@check(
+    "config.block-size",
+    group="config_hooks",
+    needs=("config.plain",),
+    why="Workers call this after the model is loaded; a size that is no positive number stops the cache.",
+    hint="Leave the hook to the base class, or set cache_config.block_size to a size your backend accepts.",
+)
+def block_size(ctx: CheckContext) -> None:
+    """The block-size hook runs after the config hooks and leaves a positive number."""
+    done = _configs.ran_or_blame(ctx)
+    hook = "update_block_size_for_backend"
+    try:
+        _update_block_size(ctx, done.config)
+    except NotImplementedError as error:
+        raise ctx.raised(
+            hook,
+            error,
+            contract_says=f"`{hook}` runs in every worker; nothing there catches NotImplementedError.",
+            hint=f"Remove `{hook}` from the class: the base chooses the size.",
+        ) from error
+    except Exception as error:
+        raise _configs.hook_raised(ctx, hook, error, "plain") from error
+    size = dict(ctx.adapter.snapshot(done.config)).get("cache_config.block_size")
+    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size <= 0):
+        raise ctx.fail(
+            hook,
+            contract_says="cache_config.block_size is a positive number of tokens.",
+            platform_did=f"after the hook it is {kind_of(size)}",
+            hint=f"Correct what `{hook}` writes.",
+        )
+
+
+@check(
+    "config.pre-register",
+    group="config_hooks",
+    needs=("platform.instantiable", "members.kinds", "members.engine-calls"),
+    why="The hook runs with the command line's parser and once more without one, before any config exists.",
+    hint="Handle `parser=None`, and do nothing the second time.",
+)
+def pre_register(ctx: CheckContext) -> None:
+    """`pre_register_and_update` runs with a parser and without one, each twice."""
+    hook = "pre_register_and_update"
+    for _ in range(2):
+        for call in reversed(ctx.adapter.arguments(hook)):
+            spelling = call.case or "without a parser"
+            try:
+                with ctx.adapter.active(ctx.platform):
+                    getattr(ctx.platform, hook)(*call.args, **call.kwargs)
+            except Exception as error:
+                raise ctx.raised(
+                    hook,
+                    error,
+                    contract_says=f"`{hook}` runs {spelling}, and again in the same process.",
+                    hint="Use the parser only `if parser is not None`, and register each thing once.",
+                ) from error
+
+
+@check(
+    "config.startup-hooks",
+    group="config_hooks",
+    needs=("config.plain", "members.engine-calls"),
+    why="The engine calls these at every start; an exception for an ordinary model ends it.",
+    hint="Raise only for what the platform really does not support, and say what.",
+)
+def startup_hooks(ctx: CheckContext) -> None:
+    """The other hooks of a start accept an ordinary model and what the platform itself declares."""
+    violations: list[Violation] = []
+    for member in (
+        "log_warnings",
+        "validate_environ",
+        "verify_model_arch",
+        "register_custom_kv_cache_specs",
+        "get_default_ir_op_priority",
+        "verify_quantization",
+        "check_if_supports_dtype",
+        "check_runner_kv_caches_multi_layer",
+    ):
+        if not ctx.overridden(member):
+            continue
+        calls: list[tuple[Any, ...]] = [one.args for one in ctx.adapter.arguments(member)]
+        if member == "verify_quantization":
+            calls += [(name,) for name in ctx.platform.supported_quantization]
+        if member == "check_if_supports_dtype":
+            calls += [(dtype,) for dtype in ctx.platform.supported_dtypes]
+        for args in calls:
+            says = f"`{member}` accepts an ordinary model and what the platform itself lists."
+            hint = f"Let `{member}` return without raising here."
+            try:
+                with ctx.adapter.active(ctx.platform):
+                    answer = ctx.ask(member, *args, contract_says=says, hint=hint)
+            except (Unsupported, Skip, NotRun) as reason:
+                ctx.details[member] = str(reason)
+                continue
+            except Violation as violation:
+                violations.append(violation)
+                break
+            if member == "get_default_ir_op_priority" and answer is None:
+                violations.append(
+                    ctx.fail(
+                        member,
+                        contract_says=f"`{member}` returns the platform's priorities, an object of the engine.",
+                        platform_did="it returned None",
+                        hint=f"Return what the base's `{member}` returns, changed.",
+                    )
+                )
+    _configs.collect(violations)
+
+
+@check(
+    "config.requests",
+    group="config_hooks",
+    needs=("members.engine-calls",),
+    why="Every request passes these hooks; an exception or a wrong number refuses requests that would run.",
+    hint="Return for an ordinary request; return whole numbers of tokens.",
+)
+def requests(ctx: CheckContext) -> None:
+    """An ordinary request is accepted before any config exists, and limits are whole numbers."""
+    violations: list[Violation] = []
+    for member, is_number in (
+        ("validate_request", False),
+        ("get_max_output_tokens", True),
+        ("check_max_model_len", True),
+    ):
+        if not ctx.overridden(member):
+            continue
+        number = " and returns a number of tokens, at least 1" if is_number else ""
+        says = f"`{member}` accepts an ordinary request{number}."
+        hint = f"Let `{member}` return for an ordinary request, without state from an earlier hook."
+        try:
+            for call in ctx.adapter.arguments(member):
+                answer = ctx.ask(member, *call.args, contract_says=says, hint=hint, **call.kwargs)
+                good = isinstance(answer, int) and not isinstance(answer, bool) and answer >= 1
+                if is_number and not good:
+                    violations.append(
+                        ctx.fail(
+                            member,
+                            contract_says=says,
+                            platform_did=f"{spell(member, call)} returned {kind_of(answer)}",
+                            hint=hint,
+                        )
+                    )
+        except Unsupported as declared:
+            violations.append(
+                ctx.fail(
+                    member,
+                    contract_says=says,
+                    platform_did=short(str(declared)),
+                    hint=f"Remove `{member}` from the class, the base accepts everything.",
+                )
+            )
+        except NotRun as reason:
+            ctx.details[member] = str(reason)
+        except Violation as violation:
+            violations.append(violation)
+    _configs.collect(violations)

@@ -1,0 +1,280 @@
+"""Config hooks across processes: once equals twice, configs pickle, and nothing stays behind."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from conformance.checks import _configs
+from conformance.context import ApartFailed, CheckContext, describe, short
+from conformance.model import Finding, Violation
+from conformance.registry import check
+
+_PLAIN: Final = ("config.plain",)
+_NOT_STATE: Final = frozenset({"__dict__", "__weakref__", "__abstractmethods__", "_abc_impl", "__annotations__"})
+
+
+def _round_trip(config: Any) -> Any:
+    return pickle.loads(pickle.dumps(config))
+
+
+@check(
+    "config.picklable",
+    group="config_hooks",
+    needs=_PLAIN,
+    why="The config is pickled to the engine core and to every worker process.",
+    hint="Put plain values into the config: no lambdas, locks, open files or local classes.",
+)
+def picklable(ctx: CheckContext) -> None:
+    """After the hooks the config pickles, and comes back as it was."""
+    pickle.dumps(ctx.adapter.config("plain"))  # what fails here is the engine's fault, an error of the kit
+    done = _configs.ran_or_blame(ctx)
+    says = "A config that the hooks have seen pickles, and comes back equal."
+    changed = _configs.spelled(done.changes()) or "nothing that a snapshot shows"
+    try:
+        back = _round_trip(done.config)
+    except Exception as error:
+        raise ctx.fail(
+            "check_and_update_config",
+            contract_says=says,
+            platform_did=f"pickling it raised {describe(error)} (the hooks changed {changed})",
+            hint="Store the name or the settings of such an object instead, and make it in the worker.",
+        ) from error
+    lost = _configs.differences(done.after, dict(ctx.adapter.snapshot(back)))
+    if lost:
+        raise ctx.fail(
+            "check_and_update_config",
+            contract_says=says,
+            platform_did=f"unpickled, it differs: {_configs.spelled(lost)}",
+            hint="Store values whose pickled form is the whole value.",
+        )
+
+
+def _second_run(ctx: CheckContext) -> Mapping[str, Mapping[str, tuple[Any, Any]]]:
+    """What each hook changes when both run again on the unpickled config, as in the engine core."""
+    done = _configs.ran_or_blame(ctx)
+    config = _round_trip(done.config)
+    seen = [dict(ctx.adapter.snapshot(config))]
+    for hook in _configs.SECOND:
+        try:
+            _configs.run_hooks(ctx, config, (hook,))
+        except (_configs.Refused, Violation) as error:
+            text = error.findings[0].platform_did if isinstance(error, Violation) else str(error)
+            raise _SecondRunRaised(hook, text) from error
+        seen.append(dict(ctx.adapter.snapshot(config)))
+    first, middle, last = seen
+    drift = _configs.differences(first, last)
+    by_defaults = {name: pair for name, pair in drift.items() if name in _configs.differences(first, middle)}
+    by_check = {name: pair for name, pair in drift.items() if name in _configs.differences(middle, last)}
+    return {
+        _configs.SECOND[0]: {name: pair for name, pair in by_defaults.items() if name not in by_check},
+        _configs.SECOND[1]: by_check,
+    }
+
+
+class _SecondRunRaised(Exception):
+    def __init__(self, hook: str, text: str) -> None:
+        self.hook = hook
+        super().__init__(hook, text)
+        self.text = text
+
+
+def _idempotent(ctx: CheckContext, hook: str) -> None:
+    says = (
+        f"`{hook}` runs again in the engine core, on the config that it has already changed, and changes "
+        "nothing there."
+    )
+    try:
+        drift = _second_run(ctx)[hook]
+    except _SecondRunRaised as again:
+        if again.hook != hook:
+            return  # the other hook's check says so
+        raise ctx.fail(
+            hook,
+            contract_says=says,
+            platform_did=f"the second time: {again.text}",
+            hint=f"Let `{hook}` recognise its own result; an engine in two processes hangs or stops here.",
+        ) from again
+    if drift:
+        raise ctx.fail(
+            hook,
+            contract_says=says,
+            platform_did=f"the second time it changed {_configs.spelled(drift)}",
+            hint="Set values instead of adding to them, and append to a list only what is not yet in it.",
+        )
+
+
+@check(
+    "config.defaults-idempotent",
+    group="config_hooks",
+    needs=("config.picklable",),
+    why="The engine core runs the hook once more; what grows there differs between the processes.",
+    hint="Append only what is not there yet.",
+)
+def defaults_idempotent(ctx: CheckContext) -> None:
+    """`apply_config_platform_defaults` twice equals once."""
+    _idempotent(ctx, "apply_config_platform_defaults")
+
+
+@check(
+    "config.check-idempotent",
+    group="config_hooks",
+    needs=("config.picklable",),
+    why="The engine core runs the hook once more; what grows there differs between the processes.",
+    hint="Set values from the user's, not from the hook's own earlier result.",
+)
+def check_idempotent(ctx: CheckContext) -> None:
+    """`check_and_update_config` twice equals once."""
+    _idempotent(ctx, "check_and_update_config")
+
+
+def _state(ctx: CheckContext) -> dict[str, tuple[object, str]]:
+    """What the platform's classes and its instance hold: the object, and how it prints."""
+    held: dict[str, tuple[object, str]] = {}
+    for cls in ctx.platform_cls.__mro__[:-1]:
+        for name, value in vars(cls).items():
+            if name not in _NOT_STATE:
+                held[f"{cls.__name__}.{name}"] = (value, _print(value))
+    for name, value in vars(ctx.platform).items():
+        held[f"(instance).{name}"] = (value, _print(value))
+    return held
+
+
+def _print(value: object) -> str:
+    if callable(value) or isinstance(value, property | classmethod | staticmethod):
+        return ""
+    try:
+        return repr(value)
+    except Exception as error:
+        return f"<repr raises {type(error).__name__}>"
+
+
+def _left(before: dict[str, tuple[object, str]], after: dict[str, tuple[object, str]]) -> Iterator[str]:
+    for name, (value, text) in after.items():
+        if name not in before:
+            yield f"{name} = {short(value)} is new"
+        elif before[name][0] is not value and before[name][1] != text:
+            yield f"{name}: {short(before[name][0])} → {short(value)}"
+        elif before[name][1] != text:
+            yield f"{name} was changed in place, to {short(value)}"
+
+
+@check(
+    "config.class-state",
+    group="config_hooks",
+    needs=_PLAIN,
+    why="Workers are new processes that never run the config hooks; what a hook keeps is not there.",
+    hint="Write results into the config, which every process receives.",
+)
+def class_state(ctx: CheckContext) -> None:
+    """The hooks leave nothing on the class or the instance."""
+    before = _state(ctx)
+    for case in ("plain", "tensor-parallel"):
+        try:
+            _configs.ran(ctx, case)
+        except _configs.Refused as refused:
+            ctx.details[f"refused ({case})"] = str(refused)
+    left = list(_left(before, _state(ctx)))
+    if left:
+        name = left[0].partition(" ")[0].partition(":")[0].rpartition(".")[2]
+        raise ctx.fail(
+            "check_and_update_config",
+            contract_says="The config hooks keep nothing on the class or the instance: a worker is a new "
+            "process that does not run them.",
+            platform_did="after them, " + "; ".join(left[:4]),
+            hint=f"Write it into the config (vllm_config.additional_config is yours) instead of `{name}`.",
+        )
+
+
+@check(
+    "config.environment-stable",
+    group="config_hooks",
+    needs=("config.check-idempotent", "config.defaults-idempotent"),
+    why="The hooks run again in the engine core, which has the changed environment already.",
+    hint="Set variables to a value that does not depend on what the hook wrote before.",
+)
+def environment_stable(ctx: CheckContext) -> None:
+    """A second run of the hooks leaves the environment as the first one did."""
+    start = dict(os.environ)
+    done = _configs.ran_or_blame(ctx)
+    first = dict(os.environ)
+    _configs.run_hooks(ctx, _round_trip(done.config), _configs.SECOND)
+    second = dict(os.environ)
+    ctx.details["environment"] = {
+        name: f"{short(old)} → {short(new)}"
+        for name, (old, new) in _configs.differences(start, first).items()
+    }
+    drift = _configs.differences(first, second)
+    if drift:
+        raise ctx.fail(
+            "check_and_update_config",
+            contract_says="The config hooks may set environment variables, and a second run sets the same.",
+            platform_did=f"the second run changed {_configs.spelled(drift)}",
+            hint="Assign the whole value, or add to the variable only what is not in it.",
+        )
+
+
+def _after(ctx: CheckContext, *cases: str) -> Mapping[str, str]:
+    """The last case's fields after the hooks ran on each case in turn, as text."""
+    done: _configs.Ran | None = None
+    for case in cases:
+        done = _configs.ran(ctx, case)
+    return {name: short(value, 300) for name, value in done.after.items()} if done else {}
+
+
+def _shared(one: Any, other: Any, changed: Mapping[str, Any]) -> Iterator[str]:
+    """Fields that a hook changed and that are the same mutable object in two configs."""
+    for path in changed:
+        left, right = _at(one, path), _at(other, path)
+        if left is right and isinstance(left, list | dict | set):
+            yield path
+
+
+def _at(config: Any, path: str) -> Any:
+    for name in path.split("."):
+        config = getattr(config, name, None)
+    return config
+
+
+@check(
+    "config.independent",
+    group="config_hooks",
+    needs=("config.class-state", "config.check-idempotent", "config.defaults-idempotent"),
+    why="Two engines live in one process: a draft model beside its target, a test after another.",
+    hint="Derive everything from the config that is passed in; keep nothing in module globals.",
+)
+def independent(ctx: CheckContext) -> None:
+    """A config comes out the same alone and after another one, and shares no object with it."""
+    says = "What the hooks make of a config depends on that config alone."
+    pair = ("plain", "tensor-parallel")
+    for first, second in (pair, pair[::-1]):
+        try:
+            alone = ctx.apart(lambda case=second: _after(ctx, case))  # type: ignore[misc]
+            beside = ctx.apart(lambda a=first, b=second: _after(ctx, a, b))  # type: ignore[misc]
+        except ApartFailed as refused:
+            ctx.details[f"{first}, then {second}"] = str(refused)
+            continue
+        moved = _configs.differences(alone, beside)
+        if moved:
+            raise ctx.fail(
+                "check_and_update_config",
+                contract_says=says,
+                platform_did=f"the {second} config comes out otherwise after the {first} one: "
+                f"{_configs.spelled(moved)}",
+                hint="Remove the module global or the cache that the hook fills the first time.",
+            )
+    one, other = _configs.ran_or_blame(ctx), _configs.ran_or_blame(ctx)
+    shared = list(_shared(one.config, other.config, one.changes()))
+    findings: list[Finding] = [
+        ctx.finding(
+            "check_and_update_config",
+            contract_says=says,
+            platform_did=f"{path} is one and the same object in two configs",
+            hint="Make a new list or dict for each config: `list(DEFAULTS)`.",
+        )
+        for path in shared
+    ]
+    if findings:
+        raise Violation(*findings)

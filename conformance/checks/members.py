@@ -1,0 +1,233 @@
+"""Members as such: what kind each is, whether it takes the engine's calls, and what may not be left open."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from conformance.checks._signatures import Shape, base_shapes, bound_signature, open_ended, refusal
+from conformance.context import CheckContext, kind_of
+from conformance.engines.base import EngineCall, Member
+from conformance.engines.source_scan import applies, by_member
+from conformance.model import Finding, Level, Violation
+from conformance.registry import check
+
+_CALLED: Final = frozenset({"method", "classmethod", "staticmethod"})
+_FROM_CLASS: Final = frozenset({"classmethod", "staticmethod"})
+_NOT_SUPPORTED: Final = ("NotImplementedError", "NotSupported", "not_supported")
+
+
+def _overridden(ctx: CheckContext) -> Iterator[tuple[Member, Any]]:
+    """The members of the base that the platform defines anew, with the raw override."""
+    for name, member in ctx.adapter.members().items():
+        if ctx.overridden(name):
+            yield member, ctx.raw(name)
+
+
+def _wrong_kind(member: Member, raw: Any) -> tuple[str, str]:
+    """What the override is instead of what the base is, and the remedy; empty if it fits."""
+    name = member.name
+    if member.kind == "property":
+        if isinstance(raw, property | functools.cached_property) or not _is_callable(raw):
+            return "", ""
+        return "a function", f"Write `@property` above `{name}`: the engine reads it without calling it."
+    if member.kind not in _CALLED:
+        return "", ""
+    if isinstance(raw, property | functools.cached_property):
+        return "a property", f"Write `@classmethod` above `{name}`: the engine calls it."
+    if not _is_callable(raw):
+        return kind_of(raw), f"Remove `{name}`, or make it a function: the engine calls it."
+    function = getattr(raw, "__func__", raw)
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        return "a coroutine function", f"Write `def {name}`, not `async def`: the engine does not await it."
+    if inspect.isgeneratorfunction(function) and not inspect.isgeneratorfunction(member.value):
+        return "a generator function", f"Replace `yield` by `return` in `{name}`."
+    if member.kind in _FROM_CLASS and inspect.isfunction(raw):
+        return (
+            "an instance method",
+            f"Write `@classmethod` above `{name}`, with `cls` as the first parameter.",
+        )
+    return "", ""
+
+
+def _is_callable(raw: Any) -> bool:
+    return isinstance(raw, classmethod | staticmethod) or callable(raw)
+
+
+@check(
+    "members.kinds",
+    group="identity",
+    level=Level.STATIC,
+    why="Engines call some hooks on the class and read others without a call; another kind fails there.",
+    hint="Define each member as the base does: classmethod, method or property.",
+)
+def kinds(ctx: CheckContext) -> None:
+    """Each override is of the kind that the base's member is, or of one that works in its place."""
+    findings: list[Finding] = []
+    for member, raw in _overridden(ctx):
+        what, hint = _wrong_kind(member, raw)
+        if what:
+            also = "; the engine also uses it on the class" if member.kind in _FROM_CLASS else ""
+            findings.append(
+                ctx.finding(
+                    member.name,
+                    contract_says=f"`{member.name}` is a {member.kind} in the base class{also}.",
+                    platform_did=f"{ctx.platform_cls.__name__} makes it {what}",
+                    hint=hint,
+                )
+            )
+    if findings:
+        raise Violation(*findings)
+
+
+def _callable_overrides(ctx: CheckContext) -> Iterator[tuple[Member, inspect.Signature, inspect.Signature | None]]:
+    """Overridden members that are called, with the override's signature and the base's, both bound."""
+    for member, raw in _overridden(ctx):
+        if member.kind not in _CALLED or _wrong_kind(member, raw)[0] not in ("", "an instance method"):
+            continue
+        override = bound_signature(getattr(ctx.platform, member.name))
+        base = bound_signature(member.value)
+        if base is not None and member.kind != "staticmethod":
+            base = base.replace(parameters=list(base.parameters.values())[1:])
+        if override is not None:
+            yield member, override, base
+
+
+def _engine_shapes(ctx: CheckContext) -> Mapping[str, Sequence[tuple[Shape, str]]]:
+    """The calls of the engine, by member: shape and where it is; then the ones that the adapter knows."""
+    shapes: dict[str, dict[Shape, str]] = {}
+    for name, uses in by_member(ctx.adapter.engine_calls()).items():
+        for use in uses:
+            if not use.is_read and use.exact and applies(use.requires, ctx.platform):
+                shapes.setdefault(name, {}).setdefault(Shape(use.positional, use.keywords), use.site)
+    for one in ctx.adapter.selector_calls():
+        shape = Shape(len(one.args), tuple(one.kwargs))
+        shapes.setdefault("get_attn_backend_cls", {}).setdefault(shape, "the attention selector")
+    for name in ctx.adapter.members():
+        for call in ctx.adapter.arguments(name):
+            shape = Shape(len(call.args), tuple(call.kwargs))
+            shapes.setdefault(name, {}).setdefault(shape, "the engine")
+    return {name: tuple(found.items()) for name, found in shapes.items()}
+
+
+def _refused_by_engine(ctx: CheckContext) -> Mapping[str, Finding]:
+    shapes = _engine_shapes(ctx)
+    refused: dict[str, Finding] = {}
+    for member, override, base in _callable_overrides(ctx):
+        bad = [(shape, site, refusal(base, override, shape)) for shape, site in shapes.get(member.name, ())]
+        bad = [one for one in bad if one[2]]
+        if bad:
+            shape, site, why = bad[0]
+            more = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
+            refused[member.name] = ctx.finding(
+                member.name,
+                contract_says=f"`{member.name}` takes the call {shape.spelled(member.name)} "
+                f"that {site} makes{more}.",
+                platform_did=f"its parameters are {override}: {why}",
+                hint=f"Give it the base's parameters: def {member.name}(cls, "
+                f"{str(base).removeprefix('(') if base else '…)'}",
+            )
+    return refused
+
+
+@check(
+    "members.engine-calls",
+    group="identity",
+    why="The engine passes arguments as its own base takes them; another signature is a TypeError in a run.",
+    hint="Copy the signature from the installed base class.",
+)
+def engine_calls(ctx: CheckContext) -> None:
+    """Each override takes every call that the installed engine makes, value by value."""
+    refused = _refused_by_engine(ctx)
+    if refused:
+        raise Violation(*refused.values())
+
+
+@check(
+    "members.base-signature",
+    group="identity",
+    why="Whatever the base class accepts may be called tomorrow, by the engine or by another plugin.",
+    hint="Keep the base's parameters and their defaults; add only parameters with defaults.",
+)
+def base_signature(ctx: CheckContext) -> None:
+    """Each override takes every call that the installed base takes."""
+    reported = _refused_by_engine(ctx)
+    findings: list[Finding] = []
+    for member, override, base in _callable_overrides(ctx):
+        if base is None or open_ended(base) or member.name in reported or member.name.startswith("__"):
+            continue
+        for shape in base_shapes(base):
+            why = refusal(base, override, shape)
+            if why:
+                findings.append(
+                    ctx.finding(
+                        member.name,
+                        contract_says=f"`{member.name}` takes what the base takes: {base}.",
+                        platform_did=f"its parameters are {override}: "
+                        f"{shape.spelled(member.name)} fails, {why}",
+                        hint=f"Write def {member.name}(cls, {str(base).removeprefix('(')}",
+                    )
+                )
+                break
+    if findings:
+        raise Violation(*findings)
+
+
+def _only_declines(raw: Any) -> bool:
+    """Say whether the body of a function is nothing but `raise NotImplementedError` or its like."""
+    function = getattr(raw, "__func__", raw)
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (TypeError, OSError, SyntaxError, ValueError):
+        return False
+    definition = tree.body[0] if tree.body else None
+    if not isinstance(definition, ast.FunctionDef):
+        return False
+    body = definition.body[1:] if ast.get_docstring(definition) is not None else definition.body
+    if len(body) != 1 or not isinstance(body[0], ast.Raise) or body[0].exc is None:
+        return False
+    error = body[0].exc.func if isinstance(body[0].exc, ast.Call) else body[0].exc
+    name = error.attr if isinstance(error, ast.Attribute) else getattr(error, "id", "")
+    return name in _NOT_SUPPORTED
+
+
+def _common(ctx: CheckContext) -> Iterator[tuple[Member, EngineCall]]:
+    members = ctx.adapter.members()
+    for name, uses in by_member(ctx.adapter.engine_calls()).items():
+        if name not in members:
+            continue
+        for use in uses:
+            if use.common and not use.guarded and not use.is_read and applies(use.requires, ctx.platform):
+                yield members[name], use
+                break
+
+
+@check(
+    "members.common-path",
+    group="identity",
+    why="Every plain run calls these members without a guard, so one that only raises stops every run.",
+    hint="Implement them; a platform with nothing to do in one returns at once.",
+)
+def common_path(ctx: CheckContext) -> None:
+    """No member that every run calls without a guard is left raising."""
+    findings: list[Finding] = []
+    for member, use in _common(ctx):
+        own = ctx.overridden(member.name)
+        if not (_only_declines(ctx.raw(member.name)) if own else member.raises):
+            continue
+        did = "its body only raises" if own else "it is inherited, and the base's only raises"
+        findings.append(
+            ctx.finding(
+                member.name,
+                contract_says=f"Every run calls `{member.name}` ({use.site}), and nothing there catches "
+                "NotImplementedError.",
+                platform_did=did,
+                hint=f"Override `{member.name}` in {ctx.platform_cls.__name__}.",
+            )
+        )
+    if findings:
+        raise Violation(*findings)
