@@ -55,10 +55,13 @@ class ResolutionSpec:
         plugins_variable: the variable that filters plugins by name.
         last_plugin_wins: of plugins that share a name only the last one found counts.
         same_answer_twice: refuse a winner whose second answer differs; else the second one counts.
+        survives_exit: a detector that raises `SystemExit` counts as not active; else it ends the engine.
         required_members: names that the chosen class must have.
         variables: environment variables that can change the outcome; a trailing `*` is a prefix.
         packages: distributions whose version can change the outcome.
         reasons_logger: a logger on which the built-in detectors say why they answer what they do.
+        confirm: lets the engine itself resolve and returns the dotted name of the class it made, to
+            compare with; used where this resolution only explains.
     """
 
     engine: str
@@ -71,10 +74,12 @@ class ResolutionSpec:
     plugins_variable: str = envs.PLUGINS
     last_plugin_wins: bool = False
     same_answer_twice: bool = True
+    survives_exit: bool = True
     required_members: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     reasons_logger: str = ""
+    confirm: Callable[[], str] | None = None
 
 
 def resolve(
@@ -253,6 +258,11 @@ class _Run:
                 raise
             except BaseException as error:  # SystemExit and worse: a detector must not end the process
                 problem = error
+        if problem is not None and not isinstance(problem, Exception) and not self.spec.survives_exit:
+            raise ResolutionError(
+                f"detector {outcome.title} raised {describe(problem)}, which {self.spec.engine} does not catch: "
+                "it ends the process"
+            ) from problem
         seconds = time.perf_counter() - started
         outcome = attrs.evolve(outcome, reasons=tuple(reasons.said), seconds=seconds, state="inactive")
         self.warnings += reasons.warned

@@ -1,0 +1,143 @@
+"""Print how a platform is chosen on this machine, safely: the detectors run in a child process.
+
+A plugin may crash, hang or exit while it is imported or asked. The child says before each step what
+it is about to do, so that its death is reported with the name of the detector that ran.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from platform_abc.resolution_report import ResolutionReport
+
+ENGINES: Final[Mapping[str, str]] = {
+    "native": "platforms.detectors.resolution_spec",
+    "vllm": "platform_abc.vllm_rules.resolution_spec",
+}
+"""The engines whose resolution we explain, with the function that gives their rules.
+
+The names are data, since the contract imports no platform.
+"""
+
+DEFAULT_TIMEOUT: Final = 120.0
+FAILED: Final = 1
+INTERRUPTED: Final = 2
+NO_ENGINE: Final = 4
+
+_START: Final = (
+    "import json, sys; given = json.loads(sys.argv[1]); sys.path[:] = given.pop('path'); "
+    "from platform_abc.detect_child import main; main(**given)"
+)
+
+
+def run_detect(
+    engine: str = "native", *, as_json: bool = False, tracebacks: bool = False, timeout: float = DEFAULT_TIMEOUT
+) -> int:
+    """Resolve in a child process and print the report.
+
+    The report goes to standard output; a failure is also one line on standard error. What plugins
+    print goes to standard error.
+
+    Args:
+        engine: `native` or `vllm`.
+        as_json: print the report as JSON instead of text.
+        tracebacks: show also the tracebacks of built-in detectors and the stack of the first read.
+        timeout: seconds that the child may take.
+
+    Returns:
+        0 if a platform was resolved, 1 if not, 2 if interrupted, 4 if there is no such engine here.
+    """
+    if engine not in ENGINES:
+        sys.stderr.write(f"platform-abc: unknown engine {engine!r}; known are: {', '.join(ENGINES)}\n")
+        return NO_ENGINE
+    path = _child_path()
+    try:
+        outcome = _ask_child(engine, path, timeout)
+    except KeyboardInterrupt:
+        sys.stderr.write("platform-abc: interrupted\n")
+        return INTERRUPTED
+    if "no_engine" in outcome:
+        sys.stderr.write(f"platform-abc: {outcome['no_engine']}\n")
+        return NO_ENGINE
+    report = ResolutionReport.from_json(outcome["report"])
+    sys.stdout.write(report.to_json(indent=2) + "\n" if as_json else report.render(tracebacks=tracebacks))
+    if report.error:
+        sys.stdout.flush()
+        sys.stderr.write(f"platform-abc: no platform: {' '.join(report.error.split())}\n")
+        return FAILED
+    return 0
+
+
+def _child_path() -> list[str]:
+    """Return the import path for the child: this process's, without an implied current folder.
+
+    `python -m` puts the current folder first. A file of the user there, such as `platforms.py`,
+    would then be imported in place of ours; one line says so.
+    """
+    path = list(sys.path)
+    ours = Path(__file__).resolve().parent.parent
+    here = Path.cwd()
+    explicit = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    implied = bool(path) and not sys.flags.safe_path and path[0] in ("", str(here))
+    if not implied or here.resolve() == ours or (path[0] and path[0] in explicit):
+        return path
+    for name in ("platforms.py", "platforms"):
+        found = here / name
+        if found.exists() and found.resolve() != ours / name and (found.is_file() or any(found.glob("*.py"))):
+            sys.stderr.write(
+                f"platform-abc: note: {found} has the name of a package of platform-abc and would hide it "
+                "from a program started in this folder; it is left out here\n"
+            )
+    return path[1:]
+
+
+def _ask_child(engine: str, path: list[str], timeout: float) -> dict[str, str]:
+    """Run the child; return its last word, or a report that says how it died."""
+    with tempfile.TemporaryDirectory(prefix="platform-abc-detect-") as folder:
+        log = Path(folder, "steps")
+        log.touch()
+        given = json.dumps({"path": path, "engine": engine, "log": str(log)})
+        # Standard output of the child goes to our standard error: plugins print, the report must not mix.
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-c", _START, given], stdin=subprocess.DEVNULL, stdout=2, start_new_session=True
+        )
+        try:
+            status: int | None = child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            _end(child)
+        said = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+    last: dict[str, str] = said[-1] if said else {"step": "starting"}
+    if "step" not in last:
+        return last
+    how = f"did not end within {timeout:g} s" if status is None else _how_it_ended(status)
+    error = f"the process of the detection {how} while {last['step']}"
+    return {"report": ResolutionReport(engine="platform-abc" if engine == "native" else engine, error=error).to_json()}
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End the child and what it left behind in its process group."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+    else:
+        child.kill()
+    child.wait()
+
+
+def _how_it_ended(status: int) -> str:
+    if status < 0:
+        with suppress(ValueError):
+            return f"died on signal {-status} ({signal.Signals(-status).name})"
+        return f"died on signal {-status}"
+    return f"exited with status {status} without an answer"
