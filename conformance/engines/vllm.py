@@ -120,3 +120,8 @@ class VllmAdapter:
     def worker_cls_field(self, config: Any) -> Any:
         """`parallel_config.worker_cls`."""
         return config.parallel_config.worker_cls
+
+
+def adapter() -> VllmAdapter:
+    """Return the adapter."""
+    return VllmAdapter()
