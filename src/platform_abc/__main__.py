@@ -22,11 +22,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m platform_abc",
         description="Print which platform is chosen here, which detectors were asked, and why.",
     )
-    parser.add_argument("--engine", choices=sorted(ENGINES), default="native", help="whose platform; default native")
+    parser.add_argument(
+        "--engine", choices=sorted(ENGINES), default="native", help="whose platform; default native"
+    )
     parser.add_argument("--traceback", action="store_true", help="show also tracebacks of built-in detectors")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument(
-        "--timeout", type=_seconds, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="how long it may take; 120"
+        "--timeout",
+        type=_seconds,
+        default=DEFAULT_TIMEOUT,
+        metavar="SECONDS",
+        help="how long it may take; 120",
     )
     given = parser.parse_args(arguments)
     return run_detect(given.engine, as_json=given.json, tracebacks=given.traceback, timeout=given.timeout)

@@ -40,7 +40,11 @@ _START: Final = (
 
 
 def run_detect(
-    engine: str = "native", *, as_json: bool = False, tracebacks: bool = False, timeout: float = DEFAULT_TIMEOUT
+    engine: str = "native",
+    *,
+    as_json: bool = False,
+    tracebacks: bool = False,
+    timeout: float = DEFAULT_TIMEOUT,
 ) -> int:
     """Resolve in a child process and print the report.
 
@@ -108,7 +112,10 @@ def _ask_child(engine: str, path: list[str], timeout: float) -> dict[str, str]:
         given = json.dumps({"path": path, "engine": engine, "log": str(log)})
         # Standard output of the child goes to our standard error: plugins print, the report must not mix.
         child = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START, given], stdin=subprocess.DEVNULL, stdout=2, start_new_session=True
+            [sys.executable, "-P", "-c", _START, given],
+            stdin=subprocess.DEVNULL,
+            stdout=2,
+            start_new_session=True,
         )
         try:
             status: int | None = child.wait(timeout)
@@ -116,13 +123,19 @@ def _ask_child(engine: str, path: list[str], timeout: float) -> dict[str, str]:
             status = None
         finally:
             _end(child)
-        said = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+        said = [
+            json.loads(line) for line in log.read_text(encoding="utf-8").splitlines() if line.endswith("}")
+        ]
     last: dict[str, str] = said[-1] if said else {"step": "starting"}
     if "step" not in last:
         return last
     how = f"did not end within {timeout:g} s" if status is None else _how_it_ended(status)
     error = f"the process of the detection {how} while {last['step']}"
-    return {"report": ResolutionReport(engine="platform-abc" if engine == "native" else engine, error=error).to_json()}
+    return {
+        "report": ResolutionReport(
+            engine="platform-abc" if engine == "native" else engine, error=error
+        ).to_json()
+    }
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

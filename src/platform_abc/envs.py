@@ -31,7 +31,9 @@ LOGGERS: Final = ("platform_abc", "platforms", "reference_engine", "conformance"
 logger = logging.getLogger(__name__)
 
 
-def allowed_plugins(environ: Mapping[str, str] | None = None, variable: str = PLUGINS) -> frozenset[str] | None:
+def allowed_plugins(
+    environ: Mapping[str, str] | None = None, variable: str = PLUGINS
+) -> frozenset[str] | None:
     """Return the names of plugins that may load.
 
     Args:
@@ -111,7 +113,9 @@ def configure_logging(environ: Mapping[str, str] | None = None) -> None:
         ours.setLevel(level)
         if not ours.hasHandlers():
             handler = logging.StreamHandler()
-            handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s [%(name)s] %(message)s", "%H:%M:%S"))
+            handler.setFormatter(
+                logging.Formatter("%(levelname)s %(asctime)s [%(name)s] %(message)s", "%H:%M:%S")
+            )
             ours.addHandler(handler)
 
 
@@ -129,7 +133,9 @@ def validate_environ(hard_fail: bool = False, environ: Mapping[str, str] | None 
         ConfigError: there is a complaint and `hard_fail` is set.
     """
     values = _environ(environ)
-    complaints = [_unknown(name) for name in sorted(values) if name.startswith(PREFIX) and name not in VARIABLES]
+    complaints = [
+        _unknown(name) for name in sorted(values) if name.startswith(PREFIX) and name not in VARIABLES
+    ]
     for read in (target_device, logging_level, resolution_timeout):
         try:
             read(values)

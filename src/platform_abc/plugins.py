@@ -67,7 +67,9 @@ class Plugin:
             raise TypeError(f"plugin {self.title} was not discovered on this machine")
         loaded: object = self._entry_point.load()
         if not callable(loaded):
-            raise TypeError(f"{self.value} is a {type(loaded).__name__}, expected a function without arguments")
+            raise TypeError(
+                f"{self.value} is a {type(loaded).__name__}, expected a function without arguments"
+            )
         return loaded
 
 
@@ -167,7 +169,7 @@ def load_plugins_by_group(
             loaded.append((plugin, plugin.load()))
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # also SystemExit: a plugin must not end the process
+        except BaseException as error:  # noqa: BLE001  (SystemExit too: a plugin must not end the process)
             failures.append(failure(plugin, "load", error))
     return LoadedPlugins(tuple(loaded), tuple(failures), tuple(filtered), tuple(complaints))
 
@@ -234,7 +236,7 @@ def load_general_plugins(before: Callable[[], object] | None = None) -> LoadedPl
                 function()
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  (likewise)
                 failures.append(failure(plugin, "run", error))
             else:
                 ran.append((plugin, function))
@@ -253,7 +255,7 @@ def _plugin(entry: EntryPoint) -> Plugin:
     try:
         if entry.dist is not None:
             name, version = entry.dist.name or "", entry.dist.version or ""
-    except Exception as error:  # METADATA missing or damaged; the entry point itself may still work
+    except Exception as error:  # noqa: BLE001  (damaged metadata; the entry point may still work)
         logger.debug("metadata of the distribution of %s cannot be read: %s", entry.name, describe(error))
     return Plugin(entry.name, entry.group, entry.value, name, version, entry)
 
@@ -265,8 +267,10 @@ def _entry_points(groups: tuple[str, ...]) -> list[EntryPoint]:
     try:
         everything = importlib.metadata.entry_points()
         return [entry for group in groups for entry in everything.select(group=group)]
-    except Exception as error:
-        logger.debug("reading all entry points raised %s; reading one distribution at a time", describe(error))
+    except Exception as error:  # noqa: BLE001  (one damaged distribution breaks the reading of all)
+        logger.debug(
+            "reading all entry points raised %s; reading one distribution at a time", describe(error)
+        )
     found: list[EntryPoint] = []
     seen: set[str] = set()
     for distribution in importlib.metadata.distributions():
@@ -276,7 +280,7 @@ def _entry_points(groups: tuple[str, ...]) -> list[EntryPoint]:
                 continue  # shadowed by one earlier on the path
             seen.add(name)
             found += [entry for group in groups for entry in distribution.entry_points.select(group=group)]
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  (damaged metadata raises whatever the parser met)
             where = getattr(distribution, "_path", "unknown place")
             logger.warning("the metadata in %s is damaged and is ignored: %s", where, describe(error))
     return found

@@ -40,7 +40,9 @@ def resolve_obj_by_qualname(qualname: str) -> object:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a module's own `__getattr__` may do anything
-            raise FailingImport(f"{qualname!r}: reading {part!r} of {path} raised {describe(error)}") from error
+            raise FailingImport(
+                f"{qualname!r}: reading {part!r} of {path} raised {describe(error)}"
+            ) from error
         path = f"{path}.{part}"
     return target
 
@@ -49,7 +51,7 @@ def describe(error: BaseException) -> str:
     """Return `Type: message` of an error, on one line, also when its `__str__` itself raises."""
     try:
         message = " ".join(str(error).split())
-    except Exception:  # a hostile or half-initialised error object; its type still tells something
+    except Exception:  # noqa: BLE001  (a hostile error object; its type still tells something)
         message = "(its text cannot be read)"
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
@@ -79,7 +81,9 @@ def _import_longest(qualname: str, parts: list[str]) -> str:
             if imported and parts[end - 1] in vars(sys.modules[imported]):
                 break  # a class or object of the package, not a submodule
             hint = f"{imported} has no module {parts[end - 1]!r}" if imported else f"no package {name!r} here"
-            raise MissingModule(f"{qualname!r}: {hint}; check the spelling or install it", name=name) from error
+            raise MissingModule(
+                f"{qualname!r}: {hint}; check the spelling or install it", name=name
+            ) from error
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # SystemExit too: a module that exits cannot be imported

@@ -21,7 +21,9 @@ class Reasons:
     warned: list[str] = attrs.field(factory=list)
 
 
-_reasons: contextvars.ContextVar[Reasons | None] = contextvars.ContextVar("platform_abc_reasons", default=None)
+_reasons: contextvars.ContextVar[Reasons | None] = contextvars.ContextVar(
+    "platform_abc_reasons", default=None
+)
 
 
 def explain(reason: str, *, warn: bool = False) -> None:

@@ -241,7 +241,10 @@ class _Run:
         for failed in found.failures:
             self.warnings.append(f"plugin {failed.plugin.title} failed to load: {failed.error}")
             self.outcomes.append(_plugin_outcome(failed.plugin, "failed", failed))
-        return [_Candidate(plugin.name, _as_detector(function), plugin.value, plugin) for plugin, function in found.loaded]
+        return [
+            _Candidate(plugin.name, _as_detector(function), plugin.value, plugin)
+            for plugin, function in found.loaded
+        ]
 
     def _ask(self, candidate: _Candidate) -> None:
         """Ask one detector; an exception counts as not active."""
@@ -256,7 +259,7 @@ class _Run:
                 answer = candidate.detector()
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # SystemExit and worse: a detector must not end the process
+            except BaseException as error:  # noqa: BLE001  (SystemExit and worse count as not active)
                 problem = error
         if problem is not None and not isinstance(problem, Exception) and not self.spec.survives_exit:
             raise ResolutionError(
@@ -272,7 +275,9 @@ class _Run:
             )
             self._report_failure(outcome)
         elif answer is not None and (not isinstance(answer, str) or not answer):
-            text = f"detector {outcome.title} answered {answer!r}, expected the dotted name of a class, or None"
+            text = (
+                f"detector {outcome.title} answered {answer!r}, expected the dotted name of a class, or None"
+            )
             outcome = attrs.evolve(outcome, state="failed", error=f"answered {answer!r}")
             self.unusable.append(f"{text} when its device is absent")
         elif isinstance(answer, str):
@@ -284,7 +289,9 @@ class _Run:
         if outcome.kind == "built-in":
             logger.debug("built-in detector %s failed:\n%s", outcome.name, outcome.traceback)
             return
-        text = f"platform plugin {outcome.title} failed during detection, so it is not active: {outcome.error}"
+        text = (
+            f"platform plugin {outcome.title} failed during detection, so it is not active: {outcome.error}"
+        )
         self.warnings.append(text)
         logger.warning("%s; see the traceback with `%s`", text, self._command())
         logger.debug("platform plugin %s:\n%s", outcome.title, outcome.traceback)
@@ -352,7 +359,9 @@ class _Run:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            raise ResolutionError(f"{by} chose {self.chosen!r}, which cannot be made: {describe(error)}") from error
+            raise ResolutionError(
+                f"{by} chose {self.chosen!r}, which cannot be made: {describe(error)}"
+            ) from error
 
     def _how_to_choose(self, kind: str) -> str:
         variable = self.spec.plugins_variable
@@ -361,7 +370,11 @@ class _Run:
         return f"install one accelerator's libraries only; `{self._command()}` shows why each one answered"
 
     def _command(self) -> str:
-        return SEE_TRACEBACK if self.spec.engine == "platform-abc" else f"{SEE_TRACEBACK} --engine {self.spec.engine}"
+        return (
+            SEE_TRACEBACK
+            if self.spec.engine == "platform-abc"
+            else f"{SEE_TRACEBACK} --engine {self.spec.engine}"
+        )
 
 
 def _plugin_outcome(plugin: Plugin, state: str, failed: PluginFailure | None = None) -> DetectorOutcome:
@@ -390,7 +403,9 @@ def _tried(outcomes: list[DetectorOutcome]) -> list[str]:
     """What each detector said, those with the same words together."""
     by_reason: dict[str, list[str]] = {}
     for each in outcomes:
-        said = {"failed": f"failed with {each.error}", "filtered": "kept out by the plugin filter"}.get(each.state)
+        said = {"failed": f"failed with {each.error}", "filtered": "kept out by the plugin filter"}.get(
+            each.state
+        )
         reason = said or (each.reasons[-1] if each.reasons else "answered None")
         by_reason.setdefault(reason, []).append(each.title)
     return [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
@@ -420,7 +435,7 @@ def _packages(spec: ResolutionSpec, plugins: list[Plugin]) -> dict[str, str]:
     for name in spec.packages:
         try:
             versions[name] = importlib.metadata.version(name)
-        except Exception as error:  # not installed, or damaged metadata: then it has no version
+        except Exception as error:  # noqa: BLE001  (not installed, or damaged: then it has no version)
             logger.debug("version of %s: %s", name, describe(error))
     return versions
 
@@ -433,5 +448,7 @@ def stack_of_reader(skip: tuple[str, ...]) -> tuple[str, ...]:
     """
     frames = traceback.StackSummary.extract(traceback.walk_stack(None), lookup_lines=False)
     ours = {__file__, *skip}
-    wanted = [frame for frame in frames if frame.filename not in ours and "<frozen importlib" not in frame.filename]
+    wanted = [
+        frame for frame in frames if frame.filename not in ours and "<frozen importlib" not in frame.filename
+    ]
     return tuple(f"{each.filename}:{each.lineno} in {each.name}" for each in reversed(wanted))

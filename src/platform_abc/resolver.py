@@ -10,11 +10,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from platform_abc import envs
 from platform_abc.errors import ConfigError, ResolutionError
 from platform_abc.resolution import ResolutionSpec, resolve, stack_of_reader
-from platform_abc.resolution_report import ResolutionReport
+
+if TYPE_CHECKING:
+    from platform_abc.resolution_report import ResolutionReport
 
 
 class Resolver:

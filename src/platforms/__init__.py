@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     current_platform: Platform
 else:
 
-    def __getattr__(name):
+    def __getattr__(name: str) -> object:
         """Resolve `current_platform` on its first read; afterwards it is a plain global."""
         if name == "current_platform":
             return _resolve()

@@ -86,7 +86,7 @@ def cuda_platform_plugin() -> str | None:
         return None
     try:
         nvml = cast("_Nvml", importlib.import_module("pynvml"))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (a device library may raise anything; it then counts as absent)
         return _jetson(f"NVML cannot be used ({describe(error)}; pip install nvidia-ml-py)")
     try:
         nvml.nvmlInit()
@@ -94,7 +94,7 @@ def cuda_platform_plugin() -> str | None:
             count = nvml.nvmlDeviceGetCount()
         finally:
             nvml.nvmlShutdown()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (a device library may raise anything; it then counts as absent)
         return _jetson(f"NVML does not answer ({describe(error)})")
     explain(f"NVML counts {count} device{'' if count == 1 else 's'}")
     return CUDA if count > 0 else None
@@ -111,7 +111,7 @@ def rocm_platform_plugin() -> str | None:
             count = len(amdsmi.amdsmi_get_processor_handles())
         finally:
             amdsmi.amdsmi_shut_down()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (a device library may raise anything; it then counts as absent)
         explain(f"amdsmi cannot be used ({describe(error)})")
         count = 0
     else:
@@ -129,7 +129,7 @@ def xpu_platform_plugin() -> str | None:
         return None
     try:
         available = _torch_module("xpu").is_available()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (a device library may raise anything; it then counts as absent)
         explain(f"torch.xpu cannot be asked ({describe(error)})")
         return None
     explain(f"torch.xpu.is_available() is {available}")
@@ -261,7 +261,7 @@ def _hip_torch_has_device() -> bool:
         return False
     try:
         available = _torch_module("cuda").is_available()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (a device library may raise anything; it then counts as absent)
         explain(f"under WSL, torch cannot be asked ({describe(error)})")
         return False
     explain(f"under WSL, a HIP torch says that a device is {'there' if available else 'not there'}")
@@ -289,7 +289,7 @@ def _zen_library_loads() -> bool:
         importlib.import_module("zentorch")
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a library that does not load, for whatever reason, is not used
+    except BaseException as error:  # noqa: BLE001  (for whatever reason it does not load, it is not used)
         explain(f"zentorch does not load ({describe(error)}); the plain CPU platform is used", warn=True)
         return False
     explain("an AMD Zen CPU, and zentorch loads")

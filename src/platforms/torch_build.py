@@ -47,8 +47,10 @@ def torch_build() -> TorchBuild:
         version = distribution.version or ""
     except importlib.metadata.PackageNotFoundError:
         return TorchBuild("missing", "", "torch is not installed (pip install torch)")
-    except Exception as error:
-        return TorchBuild("missing", "", f"the metadata of torch cannot be read: {type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001  (damaged metadata)
+        return TorchBuild(
+            "missing", "", f"the metadata of torch cannot be read: {type(error).__name__}: {error}"
+        )
     named = f"torch {version}"
     local = version.partition("+")[2]
     for prefix, kind in _LOCAL:
@@ -56,7 +58,9 @@ def torch_build() -> TorchBuild:
             return TorchBuild(kind, version, f"{named} is a build for {prefix if kind == 'cpu' else kind}")
     kind_of_file = _by_version_file(Path(str(distribution.locate_file("torch/version.py"))))
     if kind_of_file is not None:
-        return TorchBuild(kind_of_file, version, f"{named} is a build for {kind_of_file}, by torch/version.py")
+        return TorchBuild(
+            kind_of_file, version, f"{named} is a build for {kind_of_file}, by torch/version.py"
+        )
     requirement, required = _by_requirements(distribution.requires or [])
     if requirement:
         return TorchBuild(required, version, f"{named} requires {requirement}, so it is a build for a GPU")
