@@ -248,8 +248,9 @@ def _at(config: Any, path: str) -> Any:
 def independent(ctx: CheckContext) -> None:
     """A config comes out the same alone and after another one, and shares no object with it."""
     says = "What the hooks make of a config depends on that config alone."
-    pair = ("plain", "tensor-parallel")
-    for first, second in (pair, pair[::-1]):
+    others = [case for case in ("additional-options", "tensor-parallel") if case in ctx.adapter.config_cases()]
+    pairs = [("plain", case) for case in others] + [(case, "plain") for case in others[:1]]
+    for first, second in pairs:
         try:
             alone = ctx.apart(lambda case=second: _after(ctx, case))  # type: ignore[misc]
             beside = ctx.apart(lambda a=first, b=second: _after(ctx, a, b))  # type: ignore[misc]

@@ -1,0 +1,223 @@
+"""Pickers: each gives the dotted name of a class that imports, of the right base, and whole."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+from conformance.checks._resolve import resolve_class, surface
+from conformance.context import CheckContext, describe, kind_of
+from conformance.engines.base import PickedBase
+from conformance.model import NotRun, Unsupported, Violation
+from conformance.registry import check
+
+
+@attrs.frozen
+class _Picker:
+    """One picker: its member, its part of the ids, who asks for it, and whether it may decline."""
+
+    member: str
+    slug: str
+    asked: str
+    must_answer: bool = False
+
+
+_PICKERS: Final = (
+    _Picker("get_attn_backend_cls", "attn-backend", "Every model asks once a layer kind", must_answer=True),
+    _Picker(
+        "get_device_communicator_cls",
+        "communicator",
+        "Every group of more than one device asks",
+        must_answer=True,
+    ),
+    _Picker("get_punica_wrapper", "lora", "A run with LoRA adapters asks, after the weights are loaded"),
+    _Picker("get_static_graph_wrapper_cls", "static-graph", "A run with captured graphs asks"),
+    _Picker("get_pass_manager_cls", "pass-manager", "A compiled model asks"),
+    _Picker("get_kv_cache_config_builder_cls", "kv-cache-builder", "The engine core asks when it plans the cache"),
+)
+
+
+def _answer(ctx: CheckContext, picker: _Picker) -> Any:
+    """What the picker says in the plainest case.
+
+    Raises:
+        Unsupported: it declines, and may.
+        Violation: it declines and may not, or raises.
+        NotRun: the engine's call does not fit, which another check reports.
+    """
+    member = picker.member
+    if ctx.owner(member) is None:
+        raise Unsupported(f"the installed engine has no {member}")
+    says = f"`{member}` gives the dotted name of a class."
+    hint = f'Return "package.module.ClassName" from `{member}`.'
+    if member == "get_attn_backend_cls":
+        call = next(one for one in ctx.adapter.selector_calls() if one.must_answer)
+        args, kwargs = call.args, call.kwargs
+    else:
+        known = ctx.adapter.arguments(member)
+        if not known:
+            raise NotRun(f"the adapter has no arguments for {member}")
+        args, kwargs = known[0].args, known[0].kwargs
+    try:
+        with ctx.adapter.active(ctx.platform):
+            answer = ctx.ask(member, *args, contract_says=says, hint=hint, **kwargs)
+    except Unsupported as declined:
+        if not picker.must_answer:
+            raise
+        raise ctx.fail(
+            member,
+            contract_says=f"{says} {picker.asked}, so this picker may not decline a plain case.",
+            platform_did=str(declined),
+            hint=hint,
+        ) from declined
+    if answer == "" and not ctx.overridden(member):
+        raise Unsupported(f"the base's {member} gives an empty name, and the platform does not override it")
+    return answer
+
+
+def _base(ctx: CheckContext, member: str) -> PickedBase | None:
+    return next((one for one in ctx.adapter.picked() if one.picker == member), None)
+
+
+def _says(picker: _Picker) -> str:
+    return f"`{picker.member}` gives the dotted name of a class"
+
+
+def _register(picker: _Picker) -> None:
+    """Make the two checks of a picker: its name imports; what it names fits."""
+
+    @check(
+        f"pickers.{picker.slug}.importable",
+        group="pickers",
+        needs=("members.kinds", "identity.device-type"),
+        why=f"{picker.asked}, and imports the name it gets.",
+        hint=f"Let `{picker.member}` return the dotted name of a class that ships with the platform."
+        + ("" if picker.must_answer else " Without such a component, raise NotSupported."),
+    )
+    def importable(ctx: CheckContext) -> None:
+        resolve_class(ctx, picker.member, _answer(ctx, picker), _says(picker))
+
+    @check(
+        f"pickers.{picker.slug}.surface",
+        group="pickers",
+        needs=(f"pickers.{picker.slug}.importable",),
+        why="The engine calls the picked class as it calls its own; a missing method is found in a run.",
+        hint="Derive the class from the engine's base and define what that leaves abstract.",
+    )
+    def surfaces(ctx: CheckContext) -> None:
+        picked = _base(ctx, picker.member)
+        if picked is None:
+            raise Unsupported(f"the installed engine says nothing of what {picker.member} names")
+        cls = resolve_class(ctx, picker.member, _answer(ctx, picker), _says(picker))
+        surface(ctx, picker.member, cls, picked)
+
+    importable.__doc__ = f"`{picker.member}` names a class that imports, or declines."
+    surfaces.__doc__ = f"What `{picker.member}` names derives from the engine's base and is whole."
+
+
+for _one in _PICKERS:
+    _register(_one)
+
+
+@check(
+    "pickers.attn-backend.selectors",
+    group="pickers",
+    needs=("pickers.attn-backend.importable",),
+    why="Other kinds of layer ask too; None or an empty name is reported as an invalid backend of no name.",
+    hint="Answer with a dotted name, or refuse with NotSupported or a ValueError that says what is lacking.",
+)
+def selectors(ctx: CheckContext) -> None:
+    """Every kind of attention layer gets a name or a refusal with a reason."""
+    member = "get_attn_backend_cls"
+    if not ctx.overridden(member):
+        raise Unsupported("the platform does not pick attention backends")
+    violations: list[Violation] = []
+    for call in ctx.adapter.selector_calls():
+        says = f"For the {call.case} layer `{member}` gives a dotted name, or refuses with a reason."
+        hint = "Raise NotSupported or a ValueError that names what is not supported."
+        try:
+            with ctx.adapter.active(ctx.platform):
+                answer = getattr(ctx.platform, member)(*call.args, **call.kwargs)
+        except (NotImplementedError, ValueError) as refused:
+            ctx.details[f"refused ({call.case})"] = describe(refused)
+            continue
+        except Exception as error:
+            if ctx.device_missing() and not isinstance(error, TypeError | AttributeError | NameError):
+                ctx.details[f"not tried ({call.case})"] = describe(error)
+            else:
+                violations.append(ctx.raised(member, error, contract_says=says, hint=hint))
+            continue
+        if not isinstance(answer, str) or not answer:
+            violations.append(
+                ctx.fail(member, contract_says=says, platform_did=f"it gave {kind_of(answer)}", hint=hint)
+            )
+        else:
+            ctx.details[f"picked ({call.case})"] = answer
+    if violations:
+        raise Violation(*(finding for violation in violations for finding in violation.findings))
+
+
+@check(
+    "pickers.compile-backend",
+    group="pickers",
+    needs=("members.kinds", "identity.texts"),
+    why="The engine asks while it builds the config, before it knows whether anything is compiled.",
+    hint='Return the name of a torch.compile backend, "inductor", or the dotted name of one of yours.',
+)
+def compile_backend(ctx: CheckContext) -> None:
+    """`get_compile_backend` gives a name, and a dotted one leads to a callable."""
+    member = "get_compile_backend"
+    says = f"`{member}` gives the name of a torch.compile backend, or a dotted name that imports."
+    hint = 'Return "inductor", "eager", or the dotted name of a backend that ships with the platform.'
+    answer = ctx.ask(member, contract_says=says, hint=hint)
+    if not isinstance(answer, str) or not answer:
+        raise ctx.fail(member, contract_says=says, platform_did=f"it gave {kind_of(answer)}", hint=hint)
+    if "." not in answer:
+        return
+    try:
+        found = ctx.adapter.resolve(answer)
+    except Exception as error:
+        raise ctx.fail(
+            member,
+            contract_says=says,
+            platform_did=f"it gave {answer!r}, which does not import: {describe(error)}",
+            hint=hint,
+        ) from error
+    if not callable(found):
+        raise ctx.fail(
+            member, contract_says=says, platform_did=f"{answer!r} is {kind_of(found)}", hint=hint
+        )
+
+
+@check(
+    "pickers.vit-backend",
+    group="pickers",
+    needs=("members.engine-calls",),
+    why="Vision models check the answer against the platform's own list and stop where it is not in it.",
+    hint="Return one of get_supported_vit_attn_backends().",
+)
+def vit_backend(ctx: CheckContext) -> None:
+    """The backend for vision encoders is one of those that the platform lists."""
+    member, listing = "get_vit_attn_backend", "get_supported_vit_attn_backends"
+    if not (ctx.overridden(member) or ctx.overridden(listing)):
+        raise Unsupported("the platform leaves vision attention to the base class")
+    says = f"`{member}` answers with one of the backends that `{listing}` lists."
+    hint = f"Add the backend to `{listing}`, or answer with one of the listed ones."
+    with ctx.adapter.active(ctx.platform):
+        listed = ctx.ask(listing, contract_says=f"`{listing}` gives a list of backends.", hint=hint)
+        if not isinstance(listed, list | tuple) or not listed:
+            raise ctx.fail(
+                listing,
+                contract_says=f"`{listing}` gives a non-empty list of backends.",
+                platform_did=f"it gave {kind_of(listed)}",
+                hint="Return a list of members of the engine's attention backend enum.",
+            )
+        for call, answer in ctx.ask_all(member, contract_says=says, hint=hint):
+            if answer not in listed:
+                raise ctx.fail(
+                    member,
+                    contract_says=says,
+                    platform_did=f"{call} gave {kind_of(answer)}, and the list is {listed!r}",
+                    hint=hint,
+                )
