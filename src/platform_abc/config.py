@@ -50,7 +50,7 @@ from platform_abc.config_values import (
 from platform_abc.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Set
+    from collections.abc import Set as AbstractSet
 
     from typing_extensions import TypeIs
 
@@ -161,8 +161,8 @@ class EngineConfig:
 
     def parts(self) -> dict[str, object]:
         """Return the parts that are set, by field name."""
-        values = {field.name: getattr(self, field.name) for field in attrs.fields(EngineConfig)}
-        return {name: value for name, value in values.items() if attrs.has(type(value))}
+        values: dict[str, object] = {f.name: getattr(self, f.name) for f in attrs.fields(EngineConfig)}
+        return {name: value for name, value in values.items() if _is_part(value)}
 
 
 def _parts(value: attrs.AttrsInstance) -> Iterator[attrs.AttrsInstance]:
@@ -174,9 +174,8 @@ def _parts(value: attrs.AttrsInstance) -> Iterator[attrs.AttrsInstance]:
             yield from _parts(child)
 
 
-def _is_part(value: Any) -> TypeIs[attrs.AttrsInstance]:
-    kind: type = type(value)
-    return attrs.has(kind)
+def _is_part(value: object) -> TypeIs[attrs.AttrsInstance]:
+    return attrs.has(type(value))
 
 
 def _check_fields(part: attrs.AttrsInstance) -> None:
@@ -279,7 +278,7 @@ def _plain(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return tuple(_plain(item) for item in cast("Sequence[object]", value))
     if isinstance(value, (set, frozenset)):
-        return tuple(sorted((_plain(item) for item in cast("Set[object]", value)), key=repr))
+        return tuple(sorted((_plain(item) for item in cast("AbstractSet[object]", value)), key=repr))
     if isinstance(value, Mapping):
         pairs = cast("Mapping[object, object]", value).items()
         return tuple(sorted(((str(key), _plain(item)) for key, item in pairs), key=repr))
@@ -290,10 +289,11 @@ def _plain(value: object) -> object:
 
 def _members(value: object) -> dict[str, object] | None:
     """Return what a value is flattened into, or None for a leaf."""
-    if _is_part(value) or isinstance(value, SimpleNamespace):
+    if isinstance(value, SimpleNamespace) or _is_part(value):
         # vars, not the declared fields: a hook may hang a value of its own on a part. A slotted or
         # frozen class of a vendor has none; it is a leaf, shown by its repr.
-        return dict(vars(value)) if hasattr(value, "__dict__") else None
+        own = cast("dict[str, object] | None", getattr(cast("object", value), "__dict__", None))
+        return None if own is None else dict(own)
     if isinstance(value, dict):
         items = cast("dict[object, object]", value)
         if all(isinstance(key, str) for key in items):

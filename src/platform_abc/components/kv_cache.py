@@ -10,7 +10,7 @@ import abc
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import attrs
 
@@ -300,7 +300,7 @@ def register_kv_cache_spec(name: str, spec: type[KVCacheSpec]) -> None:
     Raises:
         ValueError: the name stands for another class, or `spec` is no spec.
     """
-    given: object = spec  # from a plugin, so its annotation proves nothing
+    given = cast("object", spec)  # from a plugin, so its annotation proves nothing
     if not (isinstance(given, type) and issubclass(given, KVCacheSpec)):
         raise ValueError(f"a KV cache spec derives from KVCacheSpec, got {spec!r}")
     known = _custom_specs.get(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     import torch
@@ -86,7 +86,7 @@ def register_quantization_config(name: str) -> Callable[[T], T]:
         raise ValueError("a quantization method needs a non-empty name")
 
     def register(method: T) -> T:
-        given: object = method  # from a plugin, so its annotation proves nothing
+        given = cast("object", method)  # from a plugin, so its annotation proves nothing
         if not (isinstance(given, type) and issubclass(given, QuantizationMethod)):
             raise ValueError(f"a quantization method derives from QuantizationMethod, got {method!r}")
         known = _methods.get(name)
