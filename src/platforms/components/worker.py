@@ -1,0 +1,409 @@
+"""The worker of this package: it starts a device, loads a model, fills a cache and runs steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import torch
+from torch.distributed import HashStore, PrefixStore, ProcessGroup
+
+from platform_abc.components.attention import AttentionBackend, AttentionMetadata, CommonAttentionMetadata
+from platform_abc.components.kv_cache import AttentionSpec, KVCacheConfig, KVCacheSpec
+from platform_abc.components.worker import StepOutput, StepRequest, WorkerBase
+from platform_abc.config import AttentionSelectorConfig, EngineConfig, ModelConfig
+from platform_abc.errors import ConfigError, NotSupported
+from platform_abc.qualname import resolve_obj_by_qualname
+from platforms.components import device_memory
+from platforms.components.toy_model import PagedAttention, Shard, ToyForCausalLM
+from platforms.process_group import make_gloo_group
+
+if TYPE_CHECKING:
+    from platform_abc.components.communicator import DeviceCommunicatorBase
+    from platforms.native import NativePlatform
+
+GROUP_TIMEOUT: Final = timedelta(minutes=5)
+"""Longest wait for the other ranks, at the start and in a collective."""
+
+_DTYPES: Final = {
+    "half": torch.float16,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float": torch.float32,
+    "float32": torch.float32,
+}
+
+
+class DeviceWorker(WorkerBase):
+    """Runs one tensor-parallel share of the toy model on the platform's device.
+
+    Everything about the device comes from `current_platform`.
+    """
+
+    def __init__(
+        self,
+        vllm_config: EngineConfig,
+        local_rank: int = 0,
+        rank: int = 0,
+        distributed_init_method: str = "",
+        is_driver_worker: bool = True,
+    ) -> None:
+        from platforms import current_platform
+
+        super().__init__(vllm_config, local_rank, rank, distributed_init_method, is_driver_worker)
+        self.platform: NativePlatform = current_platform
+        self.model: ToyForCausalLM | None = None
+        self.communicator: DeviceCommunicatorBase | None = None
+        self._groups: list[ProcessGroup] = []
+        self._kv_cache_config: KVCacheConfig | None = None
+
+    # --- start
+
+    def init_device(self) -> None:
+        """Choose the device, seed it, and join the group of ranks.
+
+        Raises:
+            ConfigError: there is no model part, or the device cannot compute in its dtype.
+        """
+        platform = self.platform
+        visible = platform.logical_device_id_to_visible_device_id(self.local_rank)
+        # The host is one torch device, however many memory nodes it has.
+        index = None if platform.device_type == "cpu" else visible
+        self.device = torch.device(platform.device_type, index) if index is not None else torch.device("cpu")
+        platform.set_device(self.device)
+        self._check_dtype()
+        platform.manual_seed_all(self._model_config().seed)
+        self.communicator = self._join()
+
+    def _check_dtype(self) -> None:
+        try:
+            self.platform.check_if_supports_dtype(self._dtype())
+        except NotImplementedError:
+            # A platform that declares no such limit computes in every dtype.
+            return
+
+    def _join(self) -> DeviceCommunicatorBase:
+        platform, size = self.platform, self.parallel_config.world_size
+        if size == 1:
+            # Nothing is ever moved; the communicator only wants to know that it is alone.
+            cpu_group = make_gloo_group(
+                platform.device_name, "gloo", PrefixStore("world", HashStore()), 0, 1, GROUP_TIMEOUT
+            )
+            device_group = cpu_group
+        else:
+            store = self._meet(size)
+            cpu_group = make_gloo_group(
+                platform.device_name, "gloo", PrefixStore("cpu", store), self.rank, size, GROUP_TIMEOUT
+            )
+            device_group = platform.stateless_init_device_torch_dist_pg(
+                backend=platform.dist_backend,
+                prefix_store=PrefixStore("device", store),
+                group_rank=self.rank,
+                group_size=size,
+                timeout=GROUP_TIMEOUT,
+            )
+        self._groups = [cpu_group, device_group]
+        chosen: type[DeviceCommunicatorBase] = resolve_obj_by_qualname(platform.get_device_communicator_cls())
+        return chosen(cpu_group, self.device, device_group, unique_name="tensor-parallel")
+
+    def _meet(self, size: int) -> torch.distributed.Store:
+        parallel = self.parallel_config
+        address = self.distributed_init_method or f"tcp://{parallel.master_addr}:{parallel.master_port}"
+        try:
+            store, _, _ = next(torch.distributed.rendezvous(address, self.rank, size, timeout=GROUP_TIMEOUT))
+        except (RuntimeError, ValueError) as error:
+            raise RuntimeError(
+                f"rank {self.rank} of {size} did not meet the others at {address}: {error}"
+            ) from error
+        return store
+
+    # --- model
+
+    def load_model(self) -> None:
+        """Build the model on the device, with weights drawn from the seed.
+
+        Raises:
+            NotSupported: real weights are asked for.
+            RuntimeError: the device was not initialised.
+        """
+        device, communicator = self._started()
+        model = self._model_config()
+        if self.vllm_config.load_config.load_format != "dummy" and model.architecture != "ToyForCausalLM":
+            raise NotSupported(
+                f"loading weights of {model.architecture} (load_config.load_format = "
+                f"{self.vllm_config.load_config.load_format})",
+                type(self).__name__,
+                "set load_config.load_format to dummy, which runs a small decoder of that shape with "
+                "seeded weights, or name a worker of yours in parallel_config.worker_cls",
+            )
+        shard = Shard(
+            communicator.rank_in_group,
+            communicator.world_size,
+            communicator.all_reduce,
+            communicator.all_gather,
+        )
+        self.model = ToyForCausalLM(self.vllm_config, model, self._dtype(), device, self._select, shard)
+
+    def _select(self, facts: AttentionSelectorConfig, num_heads: int) -> type[AttentionBackend]:
+        named = self.platform.get_attn_backend_cls(
+            self.vllm_config.attention_config.backend, attn_selector_config=facts, num_heads=num_heads
+        )
+        if not named:
+            raise ValueError(f"{self.platform.device_name} names no attention backend for {facts}")
+        chosen: type[AttentionBackend] = resolve_obj_by_qualname(named)
+        return chosen
+
+    def get_model(self) -> torch.nn.Module:
+        """Return the model.
+
+        Raises:
+            RuntimeError: it is not loaded.
+        """
+        return self._loaded()
+
+    # --- cache
+
+    def get_kv_cache_spec(self) -> Mapping[str, KVCacheSpec]:
+        """Return what each layer stores, by layer name."""
+        specs = {name: layer.get_kv_cache_spec(self.vllm_config) for name, layer in self._layers().items()}
+        return {name: spec for name, spec in specs.items() if spec is not None}
+
+    def determine_available_memory(self) -> int:
+        """Return the bytes that the KV cache may take.
+
+        A step of the largest size is run to see what it needs. The answer is the share of the device's
+        memory that the engine may fill, less what is in use and what that step takes; and not more than
+        all requests of the largest batch can fill.
+
+        Raises:
+            ConfigError: nothing is left.
+        """
+        cache = self.cache_config
+        if cache.kv_cache_memory_bytes is not None:
+            return cache.kv_cache_memory_bytes
+        device, _ = self._started()
+        step = device_memory.bytes_taken_by(self._largest_step, device)
+        total, used = device_memory.total_and_used(self.platform, device)
+        left = math.floor(total * cache.gpu_memory_utilization) - used - step
+        if left <= 0:
+            raise ConfigError(
+                f"cache_config.gpu_memory_utilization = {cache.gpu_memory_utilization}: no memory is left for "
+                f"the KV cache: of {total} bytes, {used} are in use and a step takes {step}; raise it, or "
+                "set cache_config.kv_cache_memory_bytes"
+            )
+        return min(left, self._most_useful())
+
+    def _largest_step(self) -> None:
+        model, device = self._loaded(), self._started()[0]
+        tokens = min(self.scheduler_config.max_num_batched_tokens, self._model_config().max_model_len)
+        ids = torch.zeros(tokens, dtype=torch.int64, device=device)
+        with self.platform.inference_mode():
+            states = model(ids, torch.arange(tokens, device=device), None)
+            model.compute_logits(states[: self.scheduler_config.max_num_seqs])
+
+    def _most_useful(self) -> int:
+        longest, requests = self._model_config().max_model_len, self.scheduler_config.max_num_seqs
+        specs = self.get_kv_cache_spec().values()
+        return sum(requests * spec.blocks_for(longest) * spec.page_size_bytes for spec in specs)
+
+    def initialize_from_config(self, kv_cache_config: KVCacheConfig) -> None:
+        """Allocate the cache and give each layer its part.
+
+        Args:
+            kv_cache_config: its layout.
+
+        Raises:
+            ValueError: the layout has no room for a layer, or names one that there is not.
+        """
+        device, _ = self._started()
+        layers = self._layers()
+        specs = {name: g.kv_cache_spec for g in kv_cache_config.kv_cache_groups for name in g.layer_names}
+        for tensor in kv_cache_config.kv_cache_tensors:
+            memory = torch.zeros(tensor.size, dtype=torch.uint8, device=device)
+            for name in tensor.shared_by:
+                if name not in layers or name not in specs:
+                    raise ValueError(
+                        f"the cache's layout names a layer {name!r}, which this model does not have"
+                    )
+                layers[name].kv_cache = _as_cache(
+                    layers[name], specs[name], memory, kv_cache_config.num_blocks
+                )
+        without = [name for name in layers if layers[name].kv_cache.numel() == 0]
+        if without:
+            raise ValueError(f"the cache's layout has no room for the layers {', '.join(without)}")
+        self._kv_cache_config = kv_cache_config
+
+    def compile_or_warm_up_model(self) -> None:
+        """Run the largest step once, so that the first request does not pay for lazy initialisation."""
+        self._largest_step()
+
+    # --- steps
+
+    def execute_model(self, requests: Sequence[StepRequest]) -> StepOutput:
+        """Run one step; the next token of each request is the likeliest one.
+
+        Args:
+            requests: the batch, ragged.
+
+        Raises:
+            ValueError: a request has no tokens, or not enough blocks.
+            RuntimeError: there is no cache yet.
+        """
+        if not requests:
+            return StepOutput(next_token_ids={})
+        model, device = self._loaded(), self._started()[0]
+        layout = self._kv_cache_config
+        if layout is None:
+            raise RuntimeError("the KV cache was not initialised: call initialize_from_config first")
+        ids, positions, metadata = self._batch(requests, layout, device)
+        context = self.platform.set_additional_forward_context(
+            attn_metadata=metadata,
+            vllm_config=self.vllm_config,
+            dp_metadata=None,
+            num_tokens=ids.shape[0],
+            num_tokens_across_dp=None,
+            cudagraph_runtime_mode=self.vllm_config.compilation_config.cudagraph_mode,
+            batch_descriptor=None,
+            ubatch_slices=None,
+        )
+        self.forward_context = context
+        lasts = torch.tensor([len(r.token_ids) for r in requests], device=device).cumsum(0) - 1
+        with self.platform.inference_mode():
+            likeliest = model.compute_logits(model(ids, positions, metadata)[lasts]).argmax(-1).tolist()
+        names = [request.request_id for request in requests]
+        return StepOutput(next_token_ids=dict(zip(names, likeliest, strict=True)))
+
+    def _batch(
+        self, requests: Sequence[StepRequest], layout: KVCacheConfig, device: torch.device
+    ) -> tuple[torch.Tensor, torch.Tensor, dict[str, AttentionMetadata]]:
+        ids = [token for request in requests for token in request.token_ids]
+        positions = [
+            request.num_computed_tokens + i for request in requests for i in range(len(request.token_ids))
+        ]
+        metadata: dict[str, AttentionMetadata] = {}
+        layers = self._layers()
+        for group in layout.kv_cache_groups:
+            batch = _common_metadata(requests, group.kv_cache_spec.block_size, layout.num_blocks, device)
+            builder = layers[group.layer_names[0]].backend.get_builder_cls()(
+                group.kv_cache_spec, group.layer_names, self.vllm_config, device
+            )
+            built: AttentionMetadata = builder.build(0, batch)
+            metadata.update(dict.fromkeys(group.layer_names, built))
+        self._check_tokens(ids)
+        return torch.tensor(ids, device=device), torch.tensor(positions, device=device), metadata
+
+    def _check_tokens(self, ids: Sequence[int]) -> None:
+        vocabulary = self._model_config().vocab_size
+        wrong = [token for token in ids if not 0 <= token < vocabulary]
+        if wrong:
+            raise ValueError(f"expected tokens from 0 to {vocabulary - 1}, got {wrong[0]}")
+
+    # --- state
+
+    def check_health(self) -> None:
+        """Return if the worker can run a step.
+
+        Raises:
+            RuntimeError: it cannot, and what was not called yet.
+        """
+        self._started()
+        self._loaded()
+
+    def shutdown(self) -> None:
+        """Leave the group of ranks and free the model and its cache."""
+        if self.communicator is not None:
+            self.communicator.destroy()
+        for name in self._layers() if self.model is not None else ():
+            self.vllm_config.compilation_config.static_forward_context.pop(name, None)
+        self.communicator, self.model, self._kv_cache_config = None, None, None
+        self._groups = []
+
+    def _started(self) -> tuple[torch.device, DeviceCommunicatorBase]:
+        if self.device is None or self.communicator is None:
+            raise RuntimeError("the device was not initialised: call init_device first")
+        return self.device, self.communicator
+
+    def _loaded(self) -> ToyForCausalLM:
+        if self.model is None:
+            raise RuntimeError("the model is not loaded: call load_model first")
+        return self.model
+
+    def _layers(self) -> dict[str, PagedAttention]:
+        return {m.layer_name: m for m in self._loaded().modules() if isinstance(m, PagedAttention)}
+
+    def _model_config(self) -> ModelConfig:
+        if self.model_config is None:
+            raise ConfigError("model_config = None: a worker needs a model; set model_config")
+        return self.model_config
+
+    def _dtype(self) -> torch.dtype:
+        asked = self._model_config().dtype
+        if isinstance(asked, str):
+            return _DTYPES[asked] if asked in _DTYPES else self.platform.supported_dtypes[0]
+        return asked
+
+
+def _as_cache(layer: PagedAttention, spec: KVCacheSpec, memory: torch.Tensor, blocks: int) -> torch.Tensor:
+    """View raw bytes as a layer's cache.
+
+    Raises:
+        ValueError: there are too few bytes.
+    """
+    if not isinstance(spec, AttentionSpec):
+        raise ValueError(
+            f"expected keys and values for the layer {layer.layer_name!r}, got {type(spec).__name__}"
+        )
+    shape = layer.backend.get_kv_cache_shape(
+        blocks, spec.block_size, spec.num_kv_heads, spec.head_size, spec.cache_dtype
+    )
+    dtype = layer.dtype if spec.cache_dtype == "auto" else _DTYPES[spec.cache_dtype]
+    needed = math.prod(shape) * dtype.itemsize
+    if memory.numel() < needed:
+        raise ValueError(
+            f"the layer {layer.layer_name!r} needs {needed} bytes, but its tensor has {memory.numel()}"
+        )
+    return memory[:needed].view(dtype).view(shape)
+
+
+def _common_metadata(
+    requests: Sequence[StepRequest], block_size: int, num_blocks: int, device: torch.device
+) -> CommonAttentionMetadata:
+    """Turn the requests of a step into tensors.
+
+    Raises:
+        ValueError: a request has no tokens, too few blocks, or a block that does not exist.
+    """
+    starts, lengths, slots = [0], [], list[int]()
+    for request in requests:
+        total = request.num_computed_tokens + len(request.token_ids)
+        blocks = request.block_ids
+        if not request.token_ids or request.num_computed_tokens < 0:
+            raise ValueError(f"request {request.request_id!r} has no tokens in this step, or a negative past")
+        if len(blocks) * block_size < total:
+            raise ValueError(
+                f"request {request.request_id!r} has {len(blocks)} blocks of {block_size} tokens, too few for {total}"
+            )
+        if any(not 0 <= block < num_blocks for block in blocks):
+            raise ValueError(
+                f"request {request.request_id!r} has blocks {list(blocks)}; expected 0 to {num_blocks - 1}"
+            )
+        starts.append(starts[-1] + len(request.token_ids))
+        lengths.append(total)
+        slots += [
+            blocks[i // block_size] * block_size + i % block_size
+            for i in range(request.num_computed_tokens, total)
+        ]
+    widest = max(len(request.block_ids) for request in requests)
+    table = [[*request.block_ids, *[0] * (widest - len(request.block_ids))] for request in requests]
+    return CommonAttentionMetadata(
+        query_start_loc=torch.tensor(starts, dtype=torch.int32, device=device),
+        seq_lens=torch.tensor(lengths, dtype=torch.int32, device=device),
+        block_table=torch.tensor(table, dtype=torch.int32, device=device),
+        slot_mapping=torch.tensor(slots, dtype=torch.int64, device=device),
+        num_reqs=len(requests),
+        num_actual_tokens=starts[-1],
+        max_query_len=max(len(request.token_ids) for request in requests),
+        max_seq_len=max(lengths),
+    )
