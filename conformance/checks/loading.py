@@ -119,5 +119,3 @@ def instantiable(ctx: CheckContext) -> None:
             platform_did=f"{ctx.platform_cls.__name__}() gave {kind_of(made)}",
             hint="Remove `__new__`; a detector, not the class, decides which platform serves.",
         )
-
-

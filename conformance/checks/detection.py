@@ -1,0 +1,159 @@
+"""Detection: the platform's own detector answers as it must, and resolution in a fresh process picks the class."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from conformance.context import CheckContext, kind_of
+from conformance.engines.base import Detection
+from conformance.model import IMPORTABLE, Finding, Skip, Violation
+from conformance.registry import check
+
+_CALLS: Final = 3
+
+
+def ask_detector(function: str) -> dict[str, Any]:
+    """In a fresh interpreter: call a detector a few times.
+
+    Args:
+        function: `module:function`.
+
+    Returns:
+        `answers`, the repr of each (`types` says which are None or text), `error` and `place` of what
+        it raised, and `doing`: `import` or `call`.
+    """
+    module, _, name = function.partition(":")
+    said: dict[str, Any] = {"answers": [], "types": [], "error": "", "place": "", "doing": "import"}
+    try:
+        detector: Any = importlib.import_module(module)
+        for part in name.split("."):
+            detector = getattr(detector, part)
+        said["doing"] = "call"
+        for _ in range(_CALLS):
+            answer = detector()
+            said["answers"].append(answer if isinstance(answer, str) or answer is None else kind_of(answer))
+            said["types"].append(type(answer).__name__)
+    except Exception as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        said["error"] = f"{type(error).__name__}: {error}"
+        said["place"] = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else ""
+    return said
+
+
+def _own_detectors(ctx: CheckContext) -> Mapping[str, str]:
+    """The detectors that the platform's own package brings; for the engine's platforms, all built-in ones."""
+    package = ctx.platform_cls.__module__.partition(".")[0]
+    return {
+        name: function
+        for name, function in ctx.adapter.detectors().items()
+        if function.partition(":")[0].partition(".")[0] == package
+    }
+
+
+def _need_detectors(ctx: CheckContext) -> Mapping[str, str]:
+    own = _own_detectors(ctx)
+    if not own:
+        package = ctx.platform_cls.__module__.partition(".")[0]
+        raise Skip(
+            f"no installed entry point leads into the package {package!r}",
+            "install the package that ships the platform, with its entry point for platform plugins, "
+            "into this environment",
+        )
+    return own
+
+
+def _spellings(ctx: CheckContext) -> tuple[str, str]:
+    cls = ctx.platform_cls
+    return f"{cls.__module__}.{cls.__qualname__}", f"{cls.__module__}:{cls.__qualname__}"
+
+
+@check(
+    "detection.detector",
+    group="resolution",
+    needs=(IMPORTABLE,),
+    where="fresh",
+    why="Every process asks the detector, the winning one twice; an exception counts as 'not this machine'.",
+    hint="Return the dotted name of the class, or None; catch what your driver raises.",
+)
+def detector(ctx: CheckContext) -> None:
+    """The detector answers None or text, the same each time, and raises nothing."""
+    findings: list[Finding] = []
+    says = "A detector returns the platform's dotted name or None, the same each time, and raises nothing."
+    for name, function in _need_detectors(ctx).items():
+        said = ctx.fresh("conformance.checks.detection:ask_detector", function)
+        answers = said["answers"]
+        ctx.details[name] = answers
+        did = hint = ""
+        if said["error"]:
+            did = f"{'importing' if said['doing'] == 'import' else 'calling'} it raised {said['error']}"
+            hint = "Import the vendor's library inside the detector, in a try that returns None."
+        elif any(kind not in ("str", "NoneType") for kind in said["types"]):
+            did = f"it returned {answers[0]}"
+            hint = 'Return "mypkg.platform.MyPlatform" as a string.'
+        elif "" in answers:
+            did = "it returned the empty string"
+            hint = "Return None where the device is absent."
+        elif len(set(answers)) > 1:
+            did = f"called {_CALLS} times it returned {', then '.join(map(repr, answers))}"
+            hint = "Decide anew at each call, and change nothing that the decision reads."
+        if did:
+            findings.append(
+                Finding(
+                    contract_says=says,
+                    platform_did=did,
+                    member=function,
+                    location=said["place"] or function,
+                    hint=hint,
+                )
+            )
+    if findings:
+        raise Violation(*findings)
+
+
+@check(
+    "detection.resolves",
+    group="resolution",
+    needs=("detection.detector",),
+    where="fresh",
+    why="A platform that is not the engine's current one after detection is silently replaced by another.",
+    hint="Let the detector return this class's dotted name on a machine with the device.",
+)
+def resolves(ctx: CheckContext) -> None:
+    """In a fresh process the engine's current platform is an instance of the class."""
+    own = _need_detectors(ctx)
+    raw = ctx.fresh(ctx.adapter.detect())
+    found = Detection(
+        resolved=raw["resolved"],
+        detectors=raw["detectors"],
+        winner=raw["winner"],
+        error=raw.get("error", ""),
+    )
+    if found.resolved in _spellings(ctx):
+        return
+    answers = {name: found.detectors.get(name) for name in own}
+    ours = [name for name, answer in answers.items() if answer in _spellings(ctx)]
+    if not ours:
+        raise Skip(
+            f"on this machine no detector answers {ctx.qualname} ("
+            + ", ".join(f"{name}: {answer or 'None'}" for name, answer in answers.items())
+            + ")",
+            "run the kit on a machine that has the device",
+        )
+    others = [name for name, answer in found.detectors.items() if answer and name not in own]
+    if found.error and others:
+        raise Skip(
+            f"other platforms are active beside it: {', '.join(others)} ({found.error})",
+            "uninstall the other platform plugins, or allow only this one in the variable that filters plugins",
+        )
+    did = found.error or f"it is {found.resolved or 'nothing'}, chosen by {found.winner or 'no detector'}"
+    raise ctx.fail(
+        "",
+        contract_says="Where the detector names the class, a fresh process has an instance of it as its "
+        "current platform.",
+        platform_did=did,
+        hint="Make the class importable in a fresh process, with nothing else imported before it.",
+    )
