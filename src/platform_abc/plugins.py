@@ -7,7 +7,6 @@ or to report to. Nothing is imported from `importlib.metadata` until plugins are
 from __future__ import annotations
 
 import logging
-import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ import attrs
 
 from platform_abc import envs
 from platform_abc.qualname import describe
+from platform_abc.turn import Turn
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -202,8 +202,15 @@ class _General:
     """The general plugins of this process: loaded once, whichever thread asks first."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.turn = Turn("loading the general plugins")
         self.done: LoadedPlugins | None = None
+
+    def load(self) -> LoadedPlugins:
+        """Load and run them, unless another thread has done so while this one waited."""
+        if self.done is None:
+            envs.configure_logging()
+            self.done = _run(load_plugins_by_group(GENERAL_PLUGINS_GROUP), self.turn.remember)
+        return self.done
 
 
 _general = _General()
@@ -212,42 +219,47 @@ _general = _General()
 def load_general_plugins(before: Callable[[], object] | None = None) -> LoadedPlugins:
     """Load and call every general plugin, once per process; later calls return the first result.
 
+    A general plugin that itself asks gets an empty result, since they are not loaded yet.
+
     Args:
         before: called first. It resolves the platform, which must be there before the first
             general plugin runs; `platforms.load_general_plugins` passes it.
 
     Returns:
         The plugins that ran, and the failures; a failing plugin is a warning and stops no other one.
+
+    Raises:
+        ResolutionError: another thread loads them and takes too long.
     """
     if _general.done is not None:
         return _general.done
+    if _general.turn.is_mine:
+        return LoadedPlugins()
     if before is not None:
         before()
-    with _general.lock:
-        if _general.done is not None:  # another thread was first, or a general plugin asks again
-            return _general.done
-        envs.configure_logging()
-        found = load_plugins_by_group(GENERAL_PLUGINS_GROUP)
-        _general.done = found
-        ran: list[tuple[Plugin, Callable[[], object]]] = []
-        failures = list(found.failures)
-        for plugin, function in found.loaded:
-            try:
-                function()
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:  # noqa: BLE001  (likewise)
-                failures.append(failure(plugin, "run", error))
-            else:
-                ran.append((plugin, function))
-        _general.done = attrs.evolve(found, loaded=tuple(ran), failures=tuple(failures))
-        return _general.done
+    with _general.turn.taken():
+        return _general.load()
 
 
 def reset_general_plugins() -> None:
     """Forget that general plugins were loaded, for tests only."""
-    with _general.lock:
-        _general.done = None
+    _general.done = None
+
+
+def _run(found: LoadedPlugins, progress: Callable[[str, str], None]) -> LoadedPlugins:
+    ran: list[tuple[Plugin, Callable[[], object]]] = []
+    failures = list(found.failures)
+    for plugin, function in found.loaded:
+        progress("running general plugin", plugin.title)
+        try:
+            function()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  (likewise)
+            failures.append(failure(plugin, "run", error))
+        else:
+            ran.append((plugin, function))
+    return attrs.evolve(found, loaded=tuple(ran), failures=tuple(failures))
 
 
 def _plugin(entry: EntryPoint) -> Plugin:

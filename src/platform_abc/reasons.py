@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import attrs
@@ -17,8 +17,8 @@ class Reasons:
     """What a detector says while it runs; `quiet` while the winner is asked again."""
 
     quiet: bool = False
-    said: list[str] = attrs.field(factory=list)
-    warned: list[str] = attrs.field(factory=list)
+    said: list[str] = attrs.field(factory=list[str])
+    warned: list[str] = attrs.field(factory=list[str])
 
 
 _reasons: contextvars.ContextVar[Reasons | None] = contextvars.ContextVar(
@@ -44,7 +44,7 @@ def explain(reason: str, *, warn: bool = False) -> None:
 
 
 @contextmanager
-def listening(reasons: Reasons, logger_name: str) -> Iterator[None]:
+def listening(reasons: Reasons, logger_name: str) -> Generator[None]:
     """Collect what a detector explains, and what it logs on its engine's logger."""
     token = _reasons.set(reasons)
     try:
@@ -72,7 +72,7 @@ class _Capture(logging.Handler):
 
 
 @contextmanager
-def _captured(reasons: Reasons, listened: logging.Logger) -> Iterator[None]:
+def _captured(reasons: Reasons, listened: logging.Logger) -> Generator[None]:
     level, propagate = listened.level, listened.propagate
     handler = _Capture(reasons, listened, listened.getEffectiveLevel())
     listened.addHandler(handler)

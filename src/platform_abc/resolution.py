@@ -68,7 +68,7 @@ class ResolutionSpec:
     builtins: Mapping[str, Detector]
     unspecified: str
     target: Callable[[Mapping[str, str]], str] = envs.target_device
-    forced: Mapping[str, str] = attrs.field(factory=dict)
+    forced: Mapping[str, str] = attrs.field(factory=dict[str, str])
     platform_group: str = PLATFORM_PLUGINS_GROUP
     groups: tuple[str, ...] = (PLATFORM_PLUGINS_GROUP, GENERAL_PLUGINS_GROUP)
     plugins_variable: str = envs.PLUGINS
@@ -162,11 +162,13 @@ class _Run:
 
     spec: ResolutionSpec
     progress: Progress
-    outcomes: list[DetectorOutcome] = attrs.field(factory=list)
-    warnings: list[str] = attrs.field(factory=list)
-    plugins: list[Plugin] = attrs.field(factory=list)
-    active: list[tuple[_Candidate, DetectorOutcome]] = attrs.field(factory=list)
-    unusable: list[str] = attrs.field(factory=list)
+    outcomes: list[DetectorOutcome] = attrs.field(factory=list[DetectorOutcome])
+    warnings: list[str] = attrs.field(factory=list[str])
+    plugins: list[Plugin] = attrs.field(factory=list[Plugin])
+    active: list[tuple[_Candidate, DetectorOutcome]] = attrs.field(
+        factory=list[tuple[_Candidate, DetectorOutcome]]
+    )
+    unusable: list[str] = attrs.field(factory=list[str])
     winner: str = ""
     chosen: str = ""
     why: str = ""
@@ -274,15 +276,15 @@ class _Run:
                 outcome, state="failed", error=describe(problem), traceback=traceback_text(problem)
             )
             self._report_failure(outcome)
-        elif answer is not None and (not isinstance(answer, str) or not answer):
-            text = (
-                f"detector {outcome.title} answered {answer!r}, expected the dotted name of a class, or None"
-            )
-            outcome = attrs.evolve(outcome, state="failed", error=f"answered {answer!r}")
-            self.unusable.append(f"{text} when its device is absent")
-        elif isinstance(answer, str):
+        elif isinstance(answer, str) and answer:
             outcome = attrs.evolve(outcome, state="active", answer=str.__str__(answer))
             self.active.append((candidate, outcome))
+        elif answer is not None:
+            outcome = attrs.evolve(outcome, state="failed", error=f"answered {_shown(answer)}")
+            self.unusable.append(
+                f"detector {outcome.title} answered {_shown(answer)}, expected the dotted name of a class, "
+                "or None when its device is absent"
+            )
         self.outcomes.append(outcome)
 
     def _report_failure(self, outcome: DetectorOutcome) -> None:
@@ -317,7 +319,7 @@ class _Run:
                 ) from error
         if again != outcome.answer and (self.spec.same_answer_twice or not isinstance(again, str)):
             raise ResolutionError(
-                f"detector {outcome.title} answered {outcome.answer!r} when first asked and {again!r} when "
+                f"detector {outcome.title} answered {outcome.answer!r} when first asked and {_shown(again)} when "
                 "asked again; it must answer the same every time"
             )
         self.chosen = str(again)
@@ -409,6 +411,15 @@ def _tried(outcomes: list[DetectorOutcome]) -> list[str]:
         reason = said or (each.reasons[-1] if each.reasons else "answered None")
         by_reason.setdefault(reason, []).append(each.title)
     return [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
+
+
+def _shown(value: object) -> str:
+    """Return the repr of a foreign value, cut, also when its `__repr__` raises."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  (a hostile object; its type still tells something)
+        text = f"an unprintable {type(value).__name__}"
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 _ABSENT: Final = object()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar, cast, get_args
 
 import attrs
 
@@ -18,6 +18,8 @@ Kind = Literal["built-in", "out-of-tree"]
 State = Literal["active", "inactive", "failed", "filtered", "not-asked"]
 
 SCHEMA: Final = 1
+
+T = TypeVar("T")
 
 
 @attrs.frozen
@@ -84,9 +86,9 @@ class ResolutionReport:
     traceback: str = ""
     warnings: tuple[str, ...] = ()
     first_read: tuple[str, ...] = ()
-    variables: Mapping[str, str] = attrs.field(factory=dict)
-    packages: Mapping[str, str] = attrs.field(factory=dict)
-    process: Mapping[str, str] = attrs.field(factory=dict)
+    variables: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    packages: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    process: Mapping[str, str] = attrs.field(factory=dict[str, str])
     seconds: float = 0.0
 
     def to_json(self, indent: int | None = None) -> str:
@@ -101,16 +103,25 @@ class ResolutionReport:
             ValueError: not such an object, or of another schema.
         """
         try:
-            data = json.loads(text)
-            if data.pop("schema") != SCHEMA:
-                raise ValueError(f"expected schema {SCHEMA}")
-            data["detectors"] = tuple(
-                DetectorOutcome(**{**each, "reasons": tuple(each["reasons"])}) for each in data["detectors"]
+            data = _Fields(json.loads(text), "report")
+            if data.of("schema", int) != SCHEMA:
+                raise ValueError(f"expected schema {SCHEMA}, got {data.of('schema', int)}")
+            return cls(
+                engine=data.of("engine", str),
+                detectors=tuple(_detector(each) for each in data.list_of("detectors")),
+                winner=data.of("winner", str),
+                chosen=data.of("chosen", str),
+                why=data.of("why", str),
+                error=data.of("error", str),
+                traceback=data.of("traceback", str),
+                warnings=data.texts("warnings"),
+                first_read=data.texts("first_read"),
+                variables=data.mapping("variables"),
+                packages=data.mapping("packages"),
+                process=data.mapping("process"),
+                seconds=float(data.of("seconds", (int, float))),
             )
-            for name in ("warnings", "first_read"):
-                data[name] = tuple(data[name])
-            return cls(**data)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"not a resolution report: {error}") from error
 
     def render(self, *, tracebacks: bool = False) -> str:
@@ -121,6 +132,61 @@ class ResolutionReport:
                 those of failed plugins and of the error are always shown.
         """
         return _render(self, tracebacks)
+
+
+class _Fields:
+    """A decoded JSON object whose fields are asked with the type that they must have."""
+
+    def __init__(self, value: object, where: str) -> None:
+        if not isinstance(value, dict):
+            raise ValueError(f"{where}: expected an object, got {type(value).__name__}")
+        self._fields = cast("dict[str, object]", value)
+        self._where = where
+
+    def of(self, name: str, wanted: type[T] | tuple[type[T], ...]) -> T:
+        """Return a field of a type."""
+        value = self._fields.get(name)
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise ValueError(f"{self._where}: {name} is {value!r}")
+        return value
+
+    def list_of(self, name: str) -> list[object]:
+        """Return a field that is a list."""
+        return cast("list[object]", self.of(name, list))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a field that is a list of strings."""
+        return tuple(_text(each, f"{self._where}: {name}") for each in self.list_of(name))
+
+    def mapping(self, name: str) -> dict[str, str]:
+        """Return a field that maps strings to strings."""
+        values = cast("dict[str, object]", self.of(name, dict))
+        return {key: _text(each, f"{self._where}: {name}.{key}") for key, each in values.items()}
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{where}: expected a string, got {value!r}")
+    return value
+
+
+def _detector(value: object) -> DetectorOutcome:
+    data = _Fields(value, "detector")
+    kind, state = data.of("kind", str), data.of("state", str)
+    if kind not in get_args(Kind) or state not in get_args(State):
+        raise ValueError(f"detector: kind {kind!r}, state {state!r}")
+    return DetectorOutcome(
+        name=data.of("name", str),
+        kind=cast("Kind", kind),
+        source=data.of("source", str),
+        distribution=data.of("distribution", str),
+        state=cast("State", state),
+        answer=data.of("answer", (str, type(None))),
+        error=data.of("error", str),
+        traceback=data.of("traceback", str),
+        reasons=data.texts("reasons"),
+        seconds=float(data.of("seconds", (int, float))),
+    )
 
 
 def require_same_platform(front_end: ResolutionReport, worker: ResolutionReport) -> None:

@@ -90,6 +90,6 @@ def _honours_target(platforms: _Platforms) -> bool:
 
 def _resolved_by_vllm() -> str:
     """Return the dotted name of the class of vLLM's own `current_platform`."""
-    module = importlib.import_module("vllm.platforms")
-    cls: type = type(module.current_platform)
+    current: object = vars(importlib.import_module("vllm"))["platforms"].current_platform
+    cls = type(current)
     return f"{cls.__module__}.{cls.__qualname__}"
