@@ -33,17 +33,15 @@ class Shard:
         rank: within the tensor-parallel group.
         size: number of ranks.
         all_reduce: adds a tensor over the ranks.
-        all_gather: joins the ranks' tensors along the last dimension.
     """
 
     rank: int
     size: int
     all_reduce: Callable[[torch.Tensor], torch.Tensor]
-    all_gather: Callable[[torch.Tensor], torch.Tensor]
 
     def cut(self, whole: torch.Tensor, dim: int) -> torch.Tensor:
-        """Return this rank's part of a weight along `dim`."""
-        return whole.chunk(self.size, dim)[self.rank]
+        """Return this rank's part of a weight along `dim`, without the memory of the rest."""
+        return whole.chunk(self.size, dim)[self.rank].clone()
 
 
 class PagedAttention(torch.nn.Module):
@@ -158,16 +156,20 @@ class ToyLayer(torch.nn.Module):
         self.attn = PagedAttention(f"layers.{index}.attn", config, model, dtype, select)
         hidden, size = model.hidden_size, self.attn.head_size
         heads, kv_heads = model.num_attention_heads, model.get_total_num_kv_heads()
-        self.q = shard.cut(draw(heads, size, hidden), 0).flatten(0, 1)
         # With fewer key heads than ranks, neighbouring ranks keep a copy of one.
         copies = max(1, shard.size // kv_heads)
-        self.k = shard.cut(draw(kv_heads, size, hidden).repeat_interleave(copies, 0), 0).flatten(0, 1)
-        self.v = shard.cut(draw(kv_heads, size, hidden).repeat_interleave(copies, 0), 0).flatten(0, 1)
-        self.o = shard.cut(draw(hidden, heads, size), 1).flatten(1, 2)
-        inner = 2 * shard.size * math.ceil(hidden / shard.size)
-        self.gate = shard.cut(draw(inner, hidden), 0)
-        self.up = shard.cut(draw(inner, hidden), 0)
-        self.down = shard.cut(draw(hidden, inner), 1)
+        self.q = _weight(shard.cut(draw(heads, size, hidden), 0).flatten(0, 1))
+        self.k = _weight(
+            shard.cut(draw(kv_heads, size, hidden).repeat_interleave(copies, 0), 0).flatten(0, 1)
+        )
+        self.v = _weight(
+            shard.cut(draw(kv_heads, size, hidden).repeat_interleave(copies, 0), 0).flatten(0, 1)
+        )
+        self.o = _weight(shard.cut(draw(hidden, heads, size), 1).flatten(1, 2))
+        inner = 2 * hidden
+        self.gate = _weight(shard.cut(draw(inner, hidden), 0))
+        self.up = _weight(shard.cut(draw(inner, hidden), 0))
+        self.down = _weight(shard.cut(draw(hidden, inner), 1))
 
     def forward(
         self, states: torch.Tensor, positions: torch.Tensor, metadata: AttentionMetadata | None
@@ -216,7 +218,7 @@ class ToyForCausalLM(torch.nn.Module):
         shard: Shard,
     ) -> None:
         super().__init__()
-        _require_decoder(model)
+        _require_decoder(model, shard.size)
         self.shard = shard
         generator = torch.Generator().manual_seed(model.seed)
 
@@ -225,11 +227,11 @@ class ToyForCausalLM(torch.nn.Module):
             drawn = torch.randn(shape, generator=generator) / math.sqrt(shape[-1])
             return drawn.to(device=device, dtype=dtype)
 
-        self.embedding = draw(model.vocab_size, model.hidden_size) * math.sqrt(model.hidden_size)
+        self.embedding = _weight(draw(model.vocab_size, model.hidden_size) * math.sqrt(model.hidden_size))
         self.layers = torch.nn.ModuleList(
             ToyLayer(index, config, model, dtype, select, draw, shard) for index in range(model.num_layers)
         )
-        self.head = draw(model.vocab_size, model.hidden_size)
+        self.head = _weight(draw(model.vocab_size, model.hidden_size))
 
     def forward(
         self,
@@ -259,7 +261,11 @@ class ToyForCausalLM(torch.nn.Module):
         return (states @ self.head.t()).float()
 
 
-def _require_decoder(model: ModelConfig) -> None:
+def _weight(drawn: torch.Tensor) -> torch.nn.Parameter:
+    return torch.nn.Parameter(drawn, requires_grad=False)
+
+
+def _require_decoder(model: ModelConfig, ranks: int) -> None:
     """Refuse what the toy decoder is not.
 
     Raises:
@@ -269,6 +275,11 @@ def _require_decoder(model: ModelConfig) -> None:
     for field in ("use_mla", "is_hybrid", "is_encoder_decoder", "is_attention_free", "is_multimodal_model"):
         if getattr(model, field):
             raise ConfigError(f"model_config.{field} = True: the toy model is a plain decoder; {remedy}")
+    if 2 * model.hidden_size % ranks:
+        raise ConfigError(
+            f"model_config.hidden_size = {model.hidden_size}: the toy model cannot cut its inner size, twice "
+            f"that, into {ranks} tensor-parallel shares"
+        )
     if model.get_head_size() % 2:
         raise ConfigError(
             f"model_config.head_size = {model.get_head_size()}: the toy model's position encoding needs an "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch.distributed import HashStore, PrefixStore, ProcessGroup
@@ -13,7 +13,6 @@ from torch.distributed import HashStore, PrefixStore, ProcessGroup
 from platform_abc.components.attention import AttentionBackend, AttentionMetadata, CommonAttentionMetadata
 from platform_abc.components.kv_cache import AttentionSpec, KVCacheConfig, KVCacheSpec
 from platform_abc.components.worker import StepOutput, StepRequest, WorkerBase
-from platform_abc.config import AttentionSelectorConfig, EngineConfig, ModelConfig
 from platform_abc.errors import ConfigError, NotSupported
 from platform_abc.qualname import resolve_obj_by_qualname
 from platforms.components import device_memory
@@ -22,6 +21,7 @@ from platforms.process_group import make_gloo_group
 
 if TYPE_CHECKING:
     from platform_abc.components.communicator import DeviceCommunicatorBase
+    from platform_abc.config import AttentionSelectorConfig, EngineConfig, ModelConfig
     from platforms.native import NativePlatform
 
 GROUP_TIMEOUT: Final = timedelta(minutes=5)
@@ -39,7 +39,8 @@ _DTYPES: Final = {
 class DeviceWorker(WorkerBase):
     """Runs one tensor-parallel share of the toy model on the platform's device.
 
-    Everything about the device comes from `current_platform`.
+    Everything about the device comes from `current_platform`. `forward_context` holds what the platform
+    added to the context of the latest step.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class DeviceWorker(WorkerBase):
         self.platform: NativePlatform = current_platform
         self.model: ToyForCausalLM | None = None
         self.communicator: DeviceCommunicatorBase | None = None
+        self.forward_context: Mapping[str, Any] = {}
         self._groups: list[ProcessGroup] = []
         self._kv_cache_config: KVCacheConfig | None = None
 
@@ -142,7 +144,6 @@ class DeviceWorker(WorkerBase):
             communicator.rank_in_group,
             communicator.world_size,
             communicator.all_reduce,
-            communicator.all_gather,
         )
         self.model = ToyForCausalLM(self.vllm_config, model, self._dtype(), device, self._select, shard)
 
@@ -258,7 +259,7 @@ class DeviceWorker(WorkerBase):
         if layout is None:
             raise RuntimeError("the KV cache was not initialised: call initialize_from_config first")
         ids, positions, metadata = self._batch(requests, layout, device)
-        context = self.platform.set_additional_forward_context(
+        self.forward_context = self.platform.set_additional_forward_context(
             attn_metadata=metadata,
             vllm_config=self.vllm_config,
             dp_metadata=None,
@@ -268,7 +269,6 @@ class DeviceWorker(WorkerBase):
             batch_descriptor=None,
             ubatch_slices=None,
         )
-        self.forward_context = context
         lasts = torch.tensor([len(r.token_ids) for r in requests], device=device).cumsum(0) - 1
         with self.platform.inference_mode():
             likeliest = model.compute_logits(model(ids, positions, metadata)[lasts]).argmax(-1).tolist()
