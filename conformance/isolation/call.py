@@ -1,0 +1,49 @@
+"""The entry that calls one function, named as `module:function`, in a fresh interpreter."""
+
+from __future__ import annotations
+
+import importlib
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from conformance.isolation.forked import flush
+from conformance.isolation.wire import Channel
+
+
+def serve(channel: Channel, boot: Mapping[str, Any]) -> None:
+    """Call the function and send its result, or what it raised.
+
+    Args:
+        channel: to the asking process.
+        boot: `function` and `args`.
+    """
+    send = channel.send
+    try:
+        module, _, name = str(boot["function"]).partition(":")
+        result = getattr(importlib.import_module(module), name)(*boot["args"])
+        flush()
+        send({"result": result})
+    except BaseException as error:
+        flush()
+        send({"raised": describe(error)})
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """What another process needs to know of an exception, as JSON values."""
+    frames = traceback.extract_tb(error.__traceback__)
+    text = " ".join(_text(error).split())
+    return {
+        "text": f"{type(error).__name__}: {text}" if text else type(error).__name__,
+        "trace": "".join(traceback.format_exception(error)),
+        "place": f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "",
+        "files": [frame.filename for frame in frames],
+        "kinds": [one.__name__ for one in type(error).__mro__],
+    }
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as second:
+        return f"(its text raises {type(second).__name__})"

@@ -1,0 +1,265 @@
+"""`Host`: the asking side of the process that imports the platform and forks a child for each check."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+
+from conformance.answers import Answer, from_json
+from conformance.isolation import reaper
+from conformance.isolation.child import Child, deadline, start, stop
+from conformance.isolation.died import ChildDied, timed_out
+from conformance.isolation.environment import child_environment, import_path
+from conformance.isolation.wire import Closed, Message
+from conformance.target import Target
+
+_PATIENCE = 20.0
+"""Seconds beyond a check's limit after which the host itself counts as hanging."""
+
+
+@attrs.frozen
+class Opening:
+    """What came of starting the host.
+
+    Args:
+        status: `ready`; `usage` where the request is wrong; `failed` where the platform's import
+            failed; `error` where the engine or the kit broke.
+        line: one line for `usage` and `error`, and for `failed` what happened.
+        module: for `failed`, the module that was being imported.
+        engine: the name of the adapter; for `failed` as far as the source tells; empty if unknown.
+        qualname: for `ready`, module and name of the class.
+        location: for `ready`, `file:line` of the class, or its name.
+        place: for `failed`, `file:line` of the innermost frame; empty if unknown.
+        output: the last lines that were printed.
+        trace: the traceback; empty if there is none.
+        warnings: what the contract warned of during the import.
+    """
+
+    status: Literal["ready", "usage", "failed", "error"]
+    line: str = ""
+    module: str = ""
+    engine: str = ""
+    qualname: str = ""
+    location: str = ""
+    place: str = ""
+    output: str = ""
+    trace: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Ran:
+    """What came of one check in the host.
+
+    Args:
+        answer: the check's own; None if its process died.
+        died: how it died; None if it answered.
+        output: the last lines that it printed.
+        left: how many processes it left behind.
+        broken: why the check could not be run at all; empty if it was.
+    """
+
+    answer: Answer | None
+    died: ChildDied | None = None
+    output: str = ""
+    left: int = 0
+    broken: str = ""
+
+
+@attrs.define
+class Host:
+    """One platform, opened in a process of its own; restarted when a check ends that process.
+
+    Args:
+        target: the platform.
+        engine: the adapter's name, or None to go by the class.
+        limit: seconds that each child process may take.
+        checks_from: the module that has the checks, or None for the kit's own.
+        inline: run checks in the host itself, as where fork is unsafe.
+        importable_by_name: true: the host has imported it so.
+        notify: told in words what takes time.
+    """
+
+    target: Target
+    engine: str | None = None
+    limit: float = 120.0
+    checks_from: str | None = None
+    inline: bool = False
+    importable_by_name: bool = True
+    notify: Callable[[str], None] = attrs.field(default=lambda text: None)
+    _scratch: Path | None = None
+    _child: Child | None = None
+    _running: int | None = None
+
+    def open(self) -> Opening:
+        """Start the host: import the engine, then the platform."""
+        if self._scratch is None:
+            self._scratch = Path(tempfile.mkdtemp(prefix="platform-abc-"))
+        path = import_path()
+        self._child = start(
+            "host",
+            {
+                "target": attrs.asdict(self.target),
+                "engine": self.engine,
+                "limit": self.limit,
+                "checks_from": self.checks_from,
+                "inline": self.inline,
+                "scratch": str(self._scratch),
+            },
+            path=path,
+            env=child_environment(self._scratch, path),
+            scratch=self._scratch,
+        )
+        return self._opening(self._child)
+
+    def run(self, check_id: str) -> Ran:
+        """Run one check; its death, or the host's, is part of the answer."""
+        request: Message = {"do": "check", "id": check_id, "limit": self.limit}
+        child = self._ready()
+        if isinstance(child, str):
+            return Ran(None, broken=child)
+        try:
+            reply = self._ask(child, request)
+        except ChildDied as died:
+            return Ran(None, died, died.output)
+        if "died" in reply:
+            how, detail = reply["died"]
+            return Ran(None, ChildDied(how, detail, output=reply["output"]), reply["output"], reply["left"])
+        return Ran(from_json(reply["answer"]), None, reply["output"], reply["left"])
+
+    def facts(self) -> Mapping[str, Any]:
+        """Ask for the facts of the report; empty where they cannot be had."""
+        child = self._ready()
+        if isinstance(child, str):
+            return {}
+        try:
+            reply = self._ask(child, {"do": "facts", "limit": self.limit})
+        except ChildDied:
+            return {}
+        answer = reply.get("answer")
+        return answer if isinstance(answer, dict) else {}
+
+    def close(self) -> None:
+        """End every process and remove every file of the run."""
+        self._end()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None
+
+    def _ready(self) -> Child | str:
+        """The running host, a new one if a check ended the last; text if there is none to be had."""
+        if self._child is not None and self._child.process.poll() is None:
+            return self._child
+        self._end()
+        self.notify("the process that holds the platform has ended; starting another")
+        opening = self.open()
+        if opening.status != "ready":
+            self._end()
+            return f"the platform imported once, but not a second time: {opening.line}"
+        assert self._child is not None  # `open` has just set it
+        return self._child
+
+    def _ask(self, child: Child, request: Message) -> Message:
+        """Send a request and wait for the reply.
+
+        Raises:
+            ChildDied: the host itself died or hangs; it is gone afterwards.
+        """
+        until = deadline(self.limit + _PATIENCE)
+        if self.inline:
+            until = deadline(self.limit)
+        try:
+            child.channel.send(request)
+            while True:
+                message = child.channel.receive(until)
+                if "started" in message:
+                    self._running = int(message["started"])
+                elif "extend" in message:
+                    until = deadline(float(message["extend"]))
+                else:
+                    self._running = None
+                    return message
+        except TimeoutError:
+            died = timed_out(self.limit, child.abort())
+        except Closed:
+            died = child.ended(within=2.0)
+        self._end()
+        raise died
+
+    def _opening(self, child: Child) -> Opening:
+        phase, engine = "start", ""
+        until = deadline(self.limit)
+        while True:
+            try:
+                message = child.channel.receive(until)
+            except TimeoutError:
+                died = timed_out(self.limit, child.abort())
+            except Closed:
+                died = child.ended(within=2.0)
+            else:
+                if "phase" in message:
+                    phase, engine = message["phase"], message["engine"]
+                    until = deadline(self.limit)
+                    continue
+                return attrs.evolve(self._understand(message, child), engine=engine)
+            return attrs.evolve(_death(phase, self.target, died), engine=engine)
+
+    def _understand(self, message: Message, child: Child) -> Opening:
+        status = message["opened"]
+        if status == "usage":
+            return Opening("usage", message["line"])
+        if status == "ready":
+            return Opening(
+                "ready",
+                qualname=message["qualname"],
+                location=message["location"],
+                warnings=tuple(message["warnings"]),
+            )
+        raised = message["raised"]
+        if status == "failed":
+            line = f"importing {message['module']} raised {raised['text']}"
+            module = message["module"]
+        else:
+            line, module = f"the engine or the kit raised {raised['text']} at {raised['place']}", ""
+        return Opening(
+            status, line, module=module, place=_own_place(raised), output=child.output, trace=raised["trace"]
+        )
+
+    def _end(self) -> None:
+        if self._running is not None:
+            reaper.kill_group(self._running)
+            self._running = None
+        if self._child is not None:
+            _let_leave(self._child)
+            stop(self._child)
+            self._child = None
+
+
+def _let_leave(child: Child) -> None:
+    """Wake a host that stands still, so that the end reaches it."""
+    with contextlib.suppress(ProcessLookupError):
+        child.process.send_signal(signal.SIGCONT)
+
+
+def _death(phase: str, target: Target, died: ChildDied) -> Opening:
+    if phase == "platform":
+        return Opening(
+            "failed", f"importing {target.text} {died}", module=target.text, output=died.output, trace=""
+        )
+    what = "importing the engine" if phase == "engine" else "starting a child interpreter"
+    return Opening("error", f"{what} failed: the process {died}", output=died.output)
+
+
+def _own_place(raised: Mapping[str, Any]) -> str:
+    """The innermost frame that is neither Python's import machinery nor ours."""
+    place = raised["place"]
+    return "" if place.startswith("<frozen") else str(place)
+
+

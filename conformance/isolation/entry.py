@@ -1,0 +1,31 @@
+"""The first code of a child interpreter: takes the channel in hand and runs the entry that was asked for."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from conformance.isolation.forked import capture, lift
+from conformance.isolation.wire import Channel
+
+
+def enter(boot: Mapping[str, Any]) -> None:
+    """Run the entry that `boot` names, and leave without exit handlers.
+
+    Args:
+        boot: `entry` (`host` or `call`), `descriptor` of the channel, `output` file, and what the
+            entry itself takes.
+    """
+    channel = Channel(lift(int(boot["descriptor"])))
+    capture(Path(boot["output"]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    leave = os._exit  # pyright: ignore[reportPrivateUsage]  kept: a platform may replace it
+    if boot["entry"] == "host":
+        from conformance.isolation import host as entry
+    else:
+        from conformance.isolation import call as entry
+    entry.serve(channel, boot)
+    leave(0)

@@ -1,0 +1,193 @@
+"""The host: the one process that imports engine and platform, and forks a child for each check."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from conformance.answers import to_json
+from conformance.catalogue import checks_of
+from conformance.context import CheckContext, locate
+from conformance.engines import adapter, choose, guess
+from conformance.engines.base import Adapter
+from conformance.facts import device_facts
+from conformance.isolation import reaper
+from conformance.isolation.call import describe
+from conformance.isolation.environment import SINGLE_THREAD
+from conformance.isolation.forked import CAN_FORK, Ended, Extend, Forker, ParentGone, Task
+from conformance.isolation.fresh import Starter
+from conformance.isolation.inline import run_inline
+from conformance.isolation.wire import Channel, Closed, Message
+from conformance.model import Skip
+from conformance.perform import perform
+from conformance.problems import UsageProblem
+from conformance.target import FailedImport, Target, exists, load, must_be_class
+from platform_abc.errors import ContractWarning, MissingDependency
+
+
+def serve(channel: Channel, boot: Mapping[str, Any]) -> None:
+    """Open the platform and run checks until the asking process closes the channel.
+
+    Args:
+        channel: to the asking process.
+        boot: `target`, `engine`, `scratch`, `limit`, `checks_from`, `inline`, see `Host`.
+    """
+    scratch = Path(boot["scratch"])
+    original = dict(os.environ)
+    os.environ.update(SINGLE_THREAD)
+    reaper.adopt_orphans()
+    opened, session = _open(channel, boot, original)
+    channel.send(opened)
+    if session is None:
+        return
+    forker = Forker(
+        scratch,
+        control=channel.descriptor,
+        thorough=True,
+        on_start=lambda pid: channel.send({"started": pid}),
+    )
+    inline = boot["inline"] or not CAN_FORK
+    try:
+        while True:
+            request = channel.receive()
+            task, limit = session.task(request), float(request["limit"])
+            if inline:
+                ended = run_inline(task, scratch, session.cls, channel)
+            else:
+                ended = forker.run(task, limit)
+            channel.send(_reply(ended))
+    except (Closed, ParentGone):
+        # The asking process ends us before it closes the channel, so it has died: clean up for it.
+        reaper.sweep(keep=set())
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@attrs.frozen
+class Session:
+    """An open platform.
+
+    Args:
+        cls: its class.
+        adapter: of its engine.
+        starter: of fresh interpreters.
+        checks_from: the module that has the checks, or None for the kit's own.
+    """
+
+    cls: type
+    adapter: Adapter
+    starter: Starter
+    checks_from: str | None
+
+    def task(self, request: Message) -> Task:
+        """What a child does for a request: a check by its id, or the facts for the report."""
+
+        def work(extend: Extend) -> Message:
+            if request["do"] == "facts":
+                return device_facts(self.cls, self.adapter)
+            check = checks_of(self.checks_from)[request["id"]]
+            starter = attrs.evolve(self.starter, extend=extend)
+            return to_json(perform(check, CheckContext(self.cls, self.adapter, starter.fresh)))
+
+        return work
+
+
+def _open(
+    channel: Channel, boot: Mapping[str, Any], original: dict[str, str]
+) -> tuple[Message, Session | None]:
+    """Prepare the engine, import the platform, choose the adapter.
+
+    Returns:
+        The message for the asking process, and the session if there is one.
+    """
+    target = Target(boot["target"]["text"], tuple(boot["target"]["parts"]), tuple(boot["target"]["attributes"]))
+    _reach(target)
+    path = list(sys.path)
+    try:
+        named: str | None = boot["engine"]
+        chosen = adapter(named or guess(target) or "native")
+        variables = dict(chosen.environment(boot["scratch"]))
+        os.environ.update(variables)
+        channel.send({"phase": "engine", "engine": chosen.name})
+        _prepare(chosen)
+        channel.send({"phase": "platform", "engine": chosen.name})
+        cls, said = _import(target)
+        fitting = choose(cls, named)
+        if fitting.name != chosen.name:
+            chosen = fitting
+            channel.send({"phase": "engine", "engine": chosen.name})
+            variables = dict(chosen.environment(boot["scratch"]))
+            os.environ.update(variables)
+            _prepare(chosen)
+    except UsageProblem as problem:
+        return {"opened": "usage", "line": problem.line}, None
+    except FailedImport as failure:
+        cause = failure.__cause__ or failure
+        return {"opened": "failed", "module": failure.module, "raised": describe(cause)}, None
+    except Exception as error:
+        return {"opened": "error", "raised": describe(error)}, None
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    starter = Starter(path, {**original, **variables}, Path(boot["scratch"]), float(boot["limit"]))
+    checks_of(boot["checks_from"])
+    return (
+        {
+            "opened": "ready",
+            "qualname": f"{cls.__module__}.{cls.__qualname__}",
+            "location": locate(cls) or f"{cls.__module__}.{cls.__qualname__}",
+            "warnings": said,
+        },
+        Session(cls, chosen, starter, boot["checks_from"]),
+    )
+
+
+def _prepare(chosen: Adapter) -> None:
+    """Import the engine.
+
+    Raises:
+        UsageProblem: it is not installed.
+    """
+    try:
+        chosen.prepare()
+    except (Skip, MissingDependency) as lack:
+        raise UsageProblem(f"engine {chosen.name} cannot be used here: {lack}") from lack
+
+
+def _import(target: Target) -> tuple[type, list[str]]:
+    """Import the platform under the kit's own warning filters.
+
+    Returns:
+        The class, and what the contract warned of where classes were defined.
+    """
+    here = os.getcwd()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cls = must_be_class(target, load(target))
+    if os.getcwd() != here:
+        os.chdir(here)
+    return cls, [str(one.message) for one in caught if issubclass(one.category, ContractWarning)]
+
+
+def _reach(target: Target) -> None:
+    """Let the working directory supply the platform's package when nothing else does."""
+    top, here = target.parts[0], os.getcwd()
+    if exists(top):
+        return
+    if os.path.isfile(f"{top}.py") or os.path.isfile(os.path.join(top, "__init__.py")):
+        sys.path.append(here)
+
+
+def _reply(ended: Ended) -> Message:
+    if ended.died is None:
+        return {"answer": ended.answer, "output": ended.output, "left": ended.left}
+    return {
+        "died": [ended.died.how, ended.died.detail],
+        "output": ended.output,
+        "left": ended.left,
+    }

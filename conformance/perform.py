@@ -1,0 +1,112 @@
+"""Runs one check's function in the process it is in, and turns what it raised into an answer."""
+
+from __future__ import annotations
+
+import inspect
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from conformance.answers import Answer
+from conformance.context import CheckContext
+from conformance.isolation.call import describe
+from conformance.isolation.died import ChildDied
+from conformance.model import Check, Finding, NotRun, Outcome, Skip, Unsupported, Violation
+
+
+def perform(check: Check, context: CheckContext) -> Answer:
+    """Run a check and say what became of it.
+
+    An exception that nobody caught is the platform's when the line that raised it lies in the
+    platform's own package, or when it is no ordinary exception (`sys.exit`); else it is ours.
+    """
+    start = time.perf_counter()
+    answer = _judge(check, context)
+    import attrs
+
+    return attrs.evolve(answer, details=context.details, duration_s=time.perf_counter() - start)
+
+
+def died_finding(check: Check, died: ChildDied, location: str) -> Finding:
+    """The finding for a check in whose process the platform crashed, left or hung."""
+    printed = f"; it printed last:\n{died.output}" if died.output else ""
+    return Finding(
+        contract_says="The platform's code runs to its end: it returns or raises, in finite time, and "
+        "never ends the process.",
+        platform_did=f"the process of this check {died}{printed}",
+        member=check.id,
+        location=location,
+        hint=check.hint,
+    )
+
+
+def _judge(check: Check, context: CheckContext) -> Answer:
+    try:
+        check.func(context)
+    except Violation as violation:
+        return Answer(Outcome.FAIL, violation.findings)
+    except Unsupported as answer:
+        return Answer(Outcome.UNSUPPORTED, reason=_line(answer))
+    except Skip as answer:
+        return Answer(Outcome.SKIPPED, reason=_line(answer))
+    except NotRun as answer:
+        return Answer(Outcome.NOT_RUN, reason=_line(answer))
+    except ChildDied as died:
+        return _child_died(check, context, died)
+    except Exception as error:
+        told = describe(error)
+        own = _own_files(context)
+        if told["files"] and own(told["files"][-1]):
+            return Answer(Outcome.FAIL, (_escaped(check, told["text"], told["place"]),), traceback=told["trace"])
+        return Answer(
+            Outcome.ERROR, reason=f"the check raised {told['text']} at {told['place']}", traceback=told["trace"]
+        )
+    except BaseException as error:
+        told = describe(error)
+        return Answer(Outcome.FAIL, (_escaped(check, told["text"], told["place"]),), traceback=told["trace"])
+    return Answer(Outcome.PASS)
+
+
+def _child_died(check: Check, context: CheckContext, died: ChildDied) -> Answer:
+    if died.how != "exception":
+        return Answer(Outcome.FAIL, (died_finding(check, died, context.locate()),))
+    if _own_files(context)(died.place.rpartition(":")[0]):
+        return Answer(Outcome.FAIL, (_escaped(check, died.detail, died.place),), traceback=died.trace)
+    return Answer(Outcome.ERROR, reason=f"a fresh interpreter {died}", traceback=died.trace)
+
+
+def _escaped(check: Check, text: str, place: str) -> Finding:
+    return Finding(
+        contract_says="The platform's code raises nothing here but `NotSupported` for what it does not do.",
+        platform_did=f"it raised {text}",
+        member=check.id,
+        location=place or check.id,
+        hint=check.hint,
+    )
+
+
+def _own_files(context: CheckContext) -> Callable[[str], bool]:
+    """A test whether a file belongs to the platform and not to its engine or the kit."""
+    try:
+        base = context.adapter.base_class()
+        engine = {one.__module__ for one in base.__mro__}
+    except Exception:
+        engine = set[str]()
+    files: set[str] = set()
+    for cls in context.platform_cls.__mro__:
+        if cls.__module__ not in engine and cls.__module__ != "builtins":
+            try:
+                files.add(str(Path(inspect.getfile(cls)).resolve()))
+            except (TypeError, OSError):
+                continue
+    return lambda file: bool(file) and str(Path(file).resolve()) in files
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def trace_of(error: BaseException) -> str:
+    """The traceback of an exception as text."""
+    return "".join(traceback.format_exception(error))

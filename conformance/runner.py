@@ -1,0 +1,137 @@
+"""The runner: one answer per check, prerequisites first, computed once, in whatever order they are asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import attrs
+
+from conformance.answers import Answer
+from conformance.expected import ExpectedFailure
+from conformance.isolation import Opening
+from conformance.isolation.client import Ran
+from conformance.model import IMPORTABLE, Check, CheckResult, Finding, Outcome
+from conformance.perform import died_finding
+
+_FRAME: Final = re.compile(r'File "([^"]+)", line (\d+)')
+_GOOD: Final = (Outcome.PASS, Outcome.UNSUPPORTED)
+
+
+class Source(Protocol):
+    """What runs one check in a process of its own."""
+
+    importable_by_name: bool
+
+    def run(self, check_id: str) -> Ran:
+        """Run one check by its id."""
+        ...
+
+
+@attrs.define
+class Runner:
+    """Answers for the checks of one platform.
+
+    Args:
+        checks: all of them, by id.
+        source: runs them.
+        opening: how the platform opened.
+        expected: expected failures by id.
+    """
+
+    checks: Mapping[str, Check]
+    source: Source
+    opening: Opening
+    expected: Mapping[str, ExpectedFailure] = attrs.field(factory=dict)
+    _answers: dict[str, Answer] = attrs.field(factory=dict)
+
+    def result(self, check_id: str) -> CheckResult:
+        """The result of a check; runs it, and what it needs, unless that has been done."""
+        answer = self.answer(check_id)
+        check = self.checks[check_id]
+        outcome, reason = answer.outcome, answer.reason
+        details = dict(answer.details)
+        expected = self.expected.get(check_id)
+        if expected is not None and outcome in (Outcome.FAIL, Outcome.PASS):
+            outcome = Outcome.XFAIL if outcome is Outcome.FAIL else Outcome.XPASS
+            details["strict"] = expected.strict
+            reason = expected.reason
+            if outcome is Outcome.XPASS:
+                reason = f"it was expected to fail ({expected.reason}), and passed; remove the entry"
+        return CheckResult(
+            check, outcome, answer.findings, reason, answer.duration_s, details, answer.traceback
+        )
+
+    def known(self) -> list[CheckResult]:
+        """The results of every check that has been run so far, prerequisites included."""
+        return [self.result(check_id) for check_id in list(self._answers)]
+
+    def answer(self, check_id: str) -> Answer:
+        """What the check itself says, before expected failures are applied."""
+        if check_id not in self._answers:
+            self._answers[check_id] = self._find(self.checks[check_id])
+        return self._answers[check_id]
+
+    def _find(self, check: Check) -> Answer:
+        if check.id == IMPORTABLE and self.opening.status != "ready":
+            return _not_opened(check, self.opening)
+        for need in check.needs:
+            answer = self.answer(need)
+            cause = answer.details.get("cause", need)
+            if answer.outcome is Outcome.SKIPPED:
+                return Answer(Outcome.SKIPPED, reason=_behind(need, answer.reason), details={"cause": cause})
+            if answer.outcome not in _GOOD:
+                how = "could not judge" if answer.outcome is Outcome.ERROR else "failed"
+                text = f"{cause} {how}" if cause == need else f"{cause} failed, and {need} needs it"
+                return Answer(Outcome.NOT_RUN, reason=text, details={"cause": cause})
+        if check.where == "fresh" and not self.source.importable_by_name:
+            return Answer(
+                Outcome.SKIPPED,
+                reason="a child process cannot import a class that is local or in __main__; "
+                "to run it: move the class into a module",
+            )
+        return self._run(check)
+
+    def _run(self, check: Check) -> Answer:
+        ran = self.source.run(check.id)
+        if ran.broken:
+            return Answer(Outcome.ERROR, reason=ran.broken)
+        if ran.answer is None:
+            assert ran.died is not None  # a check that did not answer died
+            place = _crash_place(ran.output) or self.opening.location
+            found = Answer(Outcome.FAIL, (died_finding(check, ran.died, place),))
+        else:
+            found = ran.answer
+        details = dict(found.details)
+        if ran.output and found.outcome in (Outcome.FAIL, Outcome.ERROR) and ran.died is None:
+            details["output"] = ran.output
+        if ran.left:
+            details["left_processes"] = ran.left
+        return attrs.evolve(found, details=details)
+
+
+def _not_opened(check: Check, opening: Opening) -> Answer:
+    if opening.status == "error":
+        return Answer(Outcome.ERROR, reason=opening.line, traceback=opening.trace)
+    finding = Finding(
+        contract_says="The platform's module imports in a fresh process, on any machine, and has the class.",
+        platform_did=opening.line + (f"; it printed last:\n{opening.output}" if opening.output else ""),
+        member=opening.module,
+        location=opening.place or _crash_place(opening.output) or opening.module,
+        hint="Make `python -c 'import "
+        f"{opening.module}'` work here; import libraries of the device where they are used.",
+    )
+    return Answer(Outcome.FAIL, (finding,), traceback=opening.trace)
+
+
+def _behind(need: str, reason: str) -> str:
+    return reason if reason.startswith("needs ") else f"needs {need}, which is skipped: {reason}"
+
+
+def _crash_place(output: str) -> str:
+    """The innermost Python frame of what a crash printed, outside the kit; empty if there is none."""
+    for file, line in _FRAME.findall(output):
+        if "/conformance/" not in file:
+            return f"{file}:{line}"
+    return ""
