@@ -57,11 +57,18 @@ def interpreter(tmp_path_factory):
     return str(exe)
 
 
-def test_detection_says_that_the_plugin_is_activated(interpreter):
-    """An active out-of-tree detector wins over the built-in ones, and the report says so."""
+def test_report_says_that_the_plugin_wins(interpreter):
+    """An active out-of-tree detector wins over the built-in ones, and the report names its distribution."""
     told = python("-m", "platform_abc", exe=interpreter)
-    assert "activated" in told
-    assert "dummy_platform.platform.DummyPlatform" in told
+    assert "platform of platform-abc: dummy_platform.platform.DummyPlatform" in told
+    assert "the out-of-tree detector dummy (dummy-platform 0.1.0) is active, which wins" in told
+
+
+def test_log_says_that_the_plugin_is_activated(interpreter):
+    """The line that users of plugins look for stands in the log at INFO."""
+    level = {"PLATFORM_ABC_LOGGING_LEVEL": "INFO"}
+    told = python("-c", "import platforms; platforms.current_platform", exe=interpreter, env=level)
+    assert "platform plugin dummy (dummy-platform 0.1.0) is activated" in told
 
 
 def test_current_platform_is_the_dummy(interpreter):
