@@ -56,17 +56,26 @@ def missing(cls: type, names: Iterable[str]) -> list[str]:
 
 def explain(cls: type, names: Iterable[str]) -> str:
     """Return the error text for a class that leaves `names` open: what is missing and what to write."""
-    lines = []
+    names = list(names)
+    lines: list[str] = []
     for name in names:
         mark = find(cls, name)
-        if isinstance(mark, Required):
-            lines.append(f"  {mark.example}")
-        else:
-            lines.append(f"  @classmethod def {name}(cls, …)")
+        line = mark.example if isinstance(mark, Required) else f"@classmethod def {name}(cls, …)"
+        late = _defined_too_late(cls, name)
+        if late:
+            line = f"{name} is in {late}, but that stands after the platform among the bases; put it first"
+        lines.append(f"  {line}")
     asked = "\n".join(lines)
     return (
         f"{cls.__module__}.{cls.__qualname__} lacks what every platform must define: {', '.join(names)}. "
         f"Define in the class:\n{asked}\n"
-        f"or, if it is a base of other platforms and never used itself, write "
-        f"`class {cls.__name__}(…, abstract=True)`"
+        f"or, if it is only a base of other platforms, write `class {cls.__name__}(…, abstract=True)`"
     )
+
+
+def _defined_too_late(cls: type, name: str) -> str:
+    """Return which base defines the name behind the one that leaves it open; empty if none does."""
+    for base in cls.__mro__:
+        if name in vars(base) and not getattr(vars(base)[name], "__isabstractmethod__", False):
+            return base.__name__
+    return ""

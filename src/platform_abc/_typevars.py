@@ -10,10 +10,10 @@ be strict and a bare `class Mine(Platform)` in a vendor package should be lenien
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Never
 
 # The stock TypeVar knows `default` from Python 3.13 on only.
-from typing_extensions import Never, TypeVar
+from typing_extensions import TypeVar
 
 Config_contra = TypeVar("Config_contra", contravariant=True, default=Never)
 Selector_contra = TypeVar("Selector_contra", contravariant=True, default=Never)

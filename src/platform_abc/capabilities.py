@@ -103,7 +103,7 @@ def has_capabilities_v2(platform: CapabilitiesLike, /) -> TypeIs[CapabilitiesV2L
     return callable(getattr(type(platform), "is_on_gfx9", None))
 
 
-class Capabilities(ABC):
+class Capabilities(ABC):  # noqa: B024  every capability has a default
     """The capabilities of a platform; by default it has none that needs a kernel or a driver of its own."""
 
     if TYPE_CHECKING:

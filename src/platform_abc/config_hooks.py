@@ -8,7 +8,7 @@ worker never runs them. `platform_abc.timeline` says which runs when and where.
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from typing import TYPE_CHECKING, Generic, Protocol, cast
 
 from platform_abc._typevars import (
@@ -23,10 +23,12 @@ from platform_abc._typevars import (
     Parser,
     Parser_contra,
 )
-from platform_abc._unsupported import declines, not_supported
+from platform_abc.errors import NotSupported
 
 if TYPE_CHECKING:
     import torch
+
+    from platform_abc.config import EngineConfig
 
 
 class ConfigHooksLike(
@@ -95,7 +97,7 @@ class ConfigHooksLike(
         ...
 
 
-class ConfigHooks(Generic[Config, Parser, Inputs, Params, IrPriority], ABC):
+class ConfigHooks(Generic[Config, Parser, Inputs, Params, IrPriority], metaclass=ABCMeta):
     """The config hooks of a platform, with defaults; `check_and_update_config` is mandatory."""
 
     if TYPE_CHECKING:
@@ -177,7 +179,8 @@ class ConfigHooks(Generic[Config, Parser, Inputs, Params, IrPriority], ABC):
         """
         from platform_abc.block_size import update_block_size
 
-        update_block_size(vllm_config)
+        # Any engine's config of this shape will do; the function reads nothing else.
+        update_block_size(cast("EngineConfig", vllm_config))
 
     @classmethod
     def register_custom_kv_cache_specs(cls, vllm_config: Config) -> None:
@@ -235,7 +238,6 @@ class ConfigHooks(Generic[Config, Parser, Inputs, Params, IrPriority], ABC):
         """
 
     @classmethod
-    @declines
     def check_if_supports_dtype(cls, dtype: torch.dtype) -> None:
         """Refuse a dtype that the device cannot compute in; a platform with such a limit overrides it.
 
@@ -248,14 +250,13 @@ class ConfigHooks(Generic[Config, Parser, Inputs, Params, IrPriority], ABC):
             ValueError: the device cannot compute in it.
             NotSupported: by default.
         """
-        raise not_supported(
-            cls,
+        raise NotSupported(
             "check_if_supports_dtype",
+            cls.__name__,
             "override it: raise ValueError for a dtype that the device cannot compute in, else return",
         )
 
     @classmethod
-    @declines
     def check_runner_kv_caches_multi_layer(cls) -> None:
         """Refuse models in which several attention layers have one layer index (encoder-decoder models).
 
@@ -264,9 +265,9 @@ class ConfigHooks(Generic[Config, Parser, Inputs, Params, IrPriority], ABC):
         Raises:
             NotSupported: by default. A platform whose model runner copes overrides it to do nothing.
         """
-        raise not_supported(
-            cls,
+        raise NotSupported(
             "check_runner_kv_caches_multi_layer",
+            cls.__name__,
             "override it to do nothing, once the model runner copes with two attention layers of one index",
         )
 

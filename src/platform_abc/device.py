@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from typing_extensions import TypeIs
 
-from platform_abc._unsupported import declines, not_supported
+from platform_abc.errors import NotSupported
 from platform_abc.torch_fallback import TorchFallback
-from platform_abc.types import DeviceCapability, DeviceCapabilityLike
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     import torch
     from torch._C._distributed_c10d import PrefixStore, ProcessGroup
     from torch.types import Device as TorchDevice
+
+    from platform_abc.types import DeviceCapability, DeviceCapabilityLike
 
 
 class DeviceLike(Protocol):
@@ -375,7 +376,6 @@ class Device(TorchFallback, ABC):
         """
 
     @classmethod
-    @declines
     def get_device_uuid(cls, device_id: int = 0) -> str:
         """Return what identifies a device across processes and restarts.
 
@@ -387,10 +387,11 @@ class Device(TorchFallback, ABC):
         Raises:
             NotSupported: by default.
         """
-        raise not_supported(cls, "get_device_uuid", "override it with an identifier such as the PCI bus id")
+        raise NotSupported(
+            "get_device_uuid", cls.__name__, "override it with an identifier such as the PCI bus id"
+        )
 
     @classmethod
-    @declines
     def get_device_total_memory(cls, device_id: int = 0) -> int:
         """Return the memory of a device.
 
@@ -405,10 +406,11 @@ class Device(TorchFallback, ABC):
         Raises:
             NotSupported: by default.
         """
-        raise not_supported(cls, "get_device_total_memory", "override it with the device's memory in bytes")
+        raise NotSupported(
+            "get_device_total_memory", cls.__name__, "override it with the device's memory in bytes"
+        )
 
     @classmethod
-    @declines
     def get_all_gpu_pci_bus_ids(cls) -> dict[int, str]:
         """Return the PCI bus id of every physical device, by physical id.
 
@@ -417,8 +419,8 @@ class Device(TorchFallback, ABC):
         Raises:
             NotSupported: by default.
         """
-        raise not_supported(
-            cls, "get_all_gpu_pci_bus_ids", "override it with the PCI bus id of each physical device"
+        raise NotSupported(
+            "get_all_gpu_pci_bus_ids", cls.__name__, "override it with the PCI bus id of each physical device"
         )
 
     @classmethod
@@ -433,7 +435,6 @@ class Device(TorchFallback, ABC):
         return torch.inference_mode(mode=True)
 
     @classmethod
-    @declines
     def set_device(cls, device: torch.device) -> None:
         """Make a device the current one of this process (or thread).
 
@@ -445,10 +446,9 @@ class Device(TorchFallback, ABC):
         Raises:
             NotSupported: by default.
         """
-        raise not_supported(cls, "set_device", "override it: make the device current in this thread")
+        raise NotSupported("set_device", cls.__name__, "override it: make the device current in this thread")
 
     @classmethod
-    @declines
     def manual_seed_all(cls, seed: int) -> None:
         """Seed the random generators of all visible devices.
 
@@ -460,7 +460,9 @@ class Device(TorchFallback, ABC):
         Raises:
             NotSupported: by default.
         """
-        raise not_supported(cls, "manual_seed_all", "override it: seed the generators of all visible devices")
+        raise NotSupported(
+            "manual_seed_all", cls.__name__, "override it: seed the generators of all visible devices"
+        )
 
     @classmethod
     def is_pin_memory_available(cls) -> bool:
@@ -471,7 +473,6 @@ class Device(TorchFallback, ABC):
         return not _under_wsl()
 
     @classmethod
-    @declines
     def get_current_memory_usage(cls, device: TorchDevice = None) -> float:
         """Return the bytes in use on a device.
 
@@ -486,7 +487,9 @@ class Device(TorchFallback, ABC):
         Raises:
             NotSupported: by default.
         """
-        raise not_supported(cls, "get_current_memory_usage", "override it with the bytes in use on the device")
+        raise NotSupported(
+            "get_current_memory_usage", cls.__name__, "override it with the bytes in use on the device"
+        )
 
     @classmethod
     def get_infinity_values(cls, dtype: torch.dtype) -> tuple[float, float]:
@@ -532,14 +535,15 @@ class Device(TorchFallback, ABC):
         with _making_pool:
             if cls._global_graph_pool is None:
                 if not self.has_runtime("graph_pool_handle"):
-                    raise not_supported(
-                        cls, "get_global_graph_pool", "define graph_pool_handle, which torch lacks for this device"
+                    raise NotSupported(
+                        "get_global_graph_pool",
+                        cls.__name__,
+                        "define graph_pool_handle, which torch lacks for this device",
                     )
                 cls._global_graph_pool = self.graph_pool_handle()
             return cls._global_graph_pool
 
     @classmethod
-    @declines
     def stateless_init_device_torch_dist_pg(
         cls,
         backend: str,
@@ -562,14 +566,13 @@ class Device(TorchFallback, ABC):
         Raises:
             NotSupported: by default.
         """
-        raise not_supported(
-            cls,
+        raise NotSupported(
             "stateless_init_device_torch_dist_pg",
+            cls.__name__,
             "override it with a process group of the platform's backend",
         )
 
     @classmethod
-    @declines
     def num_compute_units(cls, device_id: int = 0) -> int:
         """Return how many units compute in parallel: multiprocessors, compute units, cores.
 
@@ -581,7 +584,7 @@ class Device(TorchFallback, ABC):
         Raises:
             NotSupported: by default.
         """
-        raise not_supported(cls, "num_compute_units", "override it with the number of parallel units")
+        raise NotSupported("num_compute_units", cls.__name__, "override it with the number of parallel units")
 
     @classmethod
     def is_fully_connected(cls, physical_device_ids: list[int]) -> bool:
@@ -648,7 +651,6 @@ class Device(TorchFallback, ABC):
         return []
 
     @classmethod
-    @declines
     def pack_kv_cache(cls, kv_cache: torch.Tensor, indices: torch.Tensor) -> None:
         """Bring received blocks of a KV cache into the layout that the attention kernels read, in place.
 
@@ -661,8 +663,10 @@ class Device(TorchFallback, ABC):
         Raises:
             NotSupported: by default.
         """
-        raise not_supported(
-            cls, "pack_kv_cache", "override it, or transfer KV between instances of one platform only"
+        raise NotSupported(
+            "pack_kv_cache",
+            cls.__name__,
+            "override it, or transfer KV between instances of one platform only",
         )
 
     @classmethod

@@ -141,7 +141,7 @@ if TYPE_CHECKING:
 else:
     # A plain ABC at run time: a Protocol among the bases would bring its own metaclass, which conflicts
     # with a vendor's and slows isinstance down.
-    class IdentityRequired(ABC):
+    class IdentityRequired(ABC):  # noqa: B024  the marks are abstract, by themselves
         """The attributes that have no default: ABCMeta refuses the platform that forgets one."""
 
         _enum = Required("_enum = PlatformEnum.OOT")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABCMeta
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
@@ -58,7 +58,7 @@ class KernelHooksLike(Protocol[Config_contra]):
         ...
 
 
-class KernelHooks(Generic[Config], ABC):
+class KernelHooks(Generic[Config], metaclass=ABCMeta):
     """The kernel hooks of a platform, with defaults."""
 
     @classmethod

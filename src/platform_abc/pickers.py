@@ -7,7 +7,7 @@ component. So a picker must not import what it names. One that has no such compo
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
 
 from typing_extensions import TypeIs
@@ -26,7 +26,7 @@ from platform_abc._typevars import (
     Selector,
     Selector_contra,
 )
-from platform_abc._unsupported import declines, not_supported
+from platform_abc.errors import NotSupported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     import torch
 
 
-class PickersLike(Protocol[Selector_contra, BackendIn_contra, BackendOut_co, MlaSelector_contra, MlaBackend_co]):
+class PickersLike(
+    Protocol[Selector_contra, BackendIn_contra, BackendOut_co, MlaSelector_contra, MlaBackend_co]
+):
     """What an engine requires of a platform's pickers; frozen within a major version."""
 
     @property
@@ -115,7 +117,7 @@ def has_pickers_v2(
     return callable(getattr(type(platform), "get_kv_cache_config_builder_cls", None))
 
 
-class Pickers(Generic[Selector, BackendIn, BackendOut, MlaSelector, MlaBackend, Config], ABC):
+class Pickers(Generic[Selector, BackendIn, BackendOut, MlaSelector, MlaBackend, Config], metaclass=ABCMeta):
     """The pickers of a platform, with defaults; `get_attn_backend_cls` is mandatory."""
 
     if TYPE_CHECKING:
@@ -131,18 +133,12 @@ class Pickers(Generic[Selector, BackendIn, BackendOut, MlaSelector, MlaBackend, 
         return "post_grad_custom_post_pass"
 
     @classmethod
-    @declines
     def get_pass_manager_cls(cls) -> str:
-        """Return the dotted name of the compiler's pass manager, registered under `pass_key`.
+        """Return the dotted name of the compiler's pass manager; one that runs the registered passes by default.
 
-        Called in the worker when the model is compiled.
-
-        Raises:
-            NotSupported: by default: this package has no compiler passes.
+        Called in the worker when the model is compiled; the engine registers it under `pass_key`.
         """
-        raise not_supported(
-            cls, "get_pass_manager_cls", "override it with the dotted name of a pass manager of yours"
-        )
+        return "platform_abc.components.compile.DefaultPassManager"
 
     @classmethod
     def get_compile_backend(cls) -> str:
@@ -209,8 +205,8 @@ class Pickers(Generic[Selector, BackendIn, BackendOut, MlaSelector, MlaBackend, 
         supported = cls.get_supported_vit_attn_backends()
         if backend is None:
             if not supported:
-                raise not_supported(
-                    cls, "get_vit_attn_backend", "name a backend in get_supported_vit_attn_backends"
+                raise NotSupported(
+                    "get_vit_attn_backend", cls.__name__, "name a backend in get_supported_vit_attn_backends"
                 )
             return supported[0]
         asked: object = backend
@@ -224,7 +220,6 @@ class Pickers(Generic[Selector, BackendIn, BackendOut, MlaSelector, MlaBackend, 
         )
 
     @classmethod
-    @declines
     def get_mla_prefill_backend_cls(cls, mla_selector_config: MlaSelector) -> type[MlaBackend]:
         """Return the class that computes prefill for multi-head latent attention.
 
@@ -238,14 +233,13 @@ class Pickers(Generic[Selector, BackendIn, BackendOut, MlaSelector, MlaBackend, 
             ValueError: no backend is valid for the configuration; the text gives each one's reason.
             NotSupported: by default: this package has no such backend.
         """
-        raise not_supported(
-            cls,
+        raise NotSupported(
             "get_mla_prefill_backend_cls",
+            cls.__name__,
             "override it with the class that computes prefill for multi-head latent attention",
         )
 
     @classmethod
-    @declines
     def get_punica_wrapper(cls) -> str:
         """Return the dotted name of the LoRA kernel wrapper.
 
@@ -254,25 +248,21 @@ class Pickers(Generic[Selector, BackendIn, BackendOut, MlaSelector, MlaBackend, 
         Raises:
             NotSupported: by default.
         """
-        raise not_supported(
-            cls,
+        raise NotSupported(
             "get_punica_wrapper",
+            cls.__name__,
             "override it with the dotted name of a LoRA kernel wrapper, or run without LoRA",
         )
 
     @classmethod
-    @declines
     def get_device_communicator_cls(cls) -> str:
-        """Return the dotted name of the communicator between devices.
+        """Return the dotted name of the communicator between devices; one on `torch.distributed` by default.
 
         Called in each worker when the process groups are made, also for a group of one.
         """
-        raise not_supported(
-            cls, "get_device_communicator_cls", "override it with the dotted name of a communicator"
-        )
+        return "platforms.components.communicator.TorchDistributedCommunicator"
 
     @classmethod
-    @declines
     def get_static_graph_wrapper_cls(cls) -> str:
         """Return the dotted name of the wrapper that captures and replays device graphs.
 
@@ -281,9 +271,9 @@ class Pickers(Generic[Selector, BackendIn, BackendOut, MlaSelector, MlaBackend, 
         Raises:
             NotSupported: by default.
         """
-        raise not_supported(
-            cls,
+        raise NotSupported(
             "get_static_graph_wrapper_cls",
+            cls.__name__,
             "override it with the dotted name of a graph wrapper and let support_static_graph_mode say yes",
         )
 
@@ -297,17 +287,12 @@ class Pickers(Generic[Selector, BackendIn, BackendOut, MlaSelector, MlaBackend, 
         return False
 
     @classmethod
-    @declines
     def get_kv_cache_config_builder_cls(cls, vllm_config: Config) -> str:
-        """Return the dotted name of the class that lays the KV cache out in memory.
+        """Return the dotted name of the class that lays the KV cache out in memory; the common one by default.
 
         Called in the engine core before the KV cache is made.
 
         Args:
             vllm_config: the engine's config.
         """
-        raise not_supported(
-            cls,
-            "get_kv_cache_config_builder_cls",
-            "override it with the dotted name of a KV-cache config builder",
-        )
+        return "platform_abc.components.kv_cache.DefaultKVCacheConfigBuilder"

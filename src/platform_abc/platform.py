@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from typing import Generic, Protocol
 
 from platform_abc import _enforce
@@ -88,7 +87,6 @@ class Platform(
         Params,
         IrPriority,
     ],
-    ABC,
 ):
     """A platform: subclass it, set three attributes and write three methods; all else has a default.
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from platform_abc._required import Required, find
@@ -176,32 +175,33 @@ if not TYPE_CHECKING:
 class TorchFallback(TorchNames):
     """Gives a platform the names of `torch.<device_type>`; the class names the device in `device_type`."""
 
+    # What the class and its bases define, for a quick look; the slow way looks at the classes themselves.
+    _own_names: frozenset[str] = frozenset()
+    # Names that were logged as missing on this class.
+    _logged_names: set[str] = set()  # noqa: RUF012  every subclass gets one of its own
+
     if TYPE_CHECKING:
         device_type: str
     else:
         # Hidden from type checkers, which would take it for the definition of every name.
         def __getattr__(self, name: str) -> object:
-            if name[:2] == "__" and name[-2:] == "__":
-                # pickle and copy look for optional dunder methods; None would be called.
+            if name[:1] == "_" and name[:2] == "__" and name[-2:] == "__":
+                # pickle and copy look for optional dunder methods, and would call a None.
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            cls = type(self)
-            owner, fixed, views = cls._lookup
-            if owner is not cls:
-                _, fixed, views = _lookup_of(cls)
-            if name in fixed or any([name in view for view in views]):
-                # The class has the name, so what it has raised AttributeError: a property's body, an unset
-                # slot or a mandatory attribute. Python has dropped that error; reading again brings it back.
-                return object.__getattribute__(self, name)
-            try:
-                value = getattr(getattr(_MODULES["torch"], self.device_type), name)
-            except Exception:
-                value = None
-            return _answer(self, name) if value is None else value
+            if name not in self._own_names:
+                try:
+                    value = getattr(getattr(_MODULES["torch"], self.device_type, None), name, None)
+                except Exception:  # noqa: BLE001  the slow way finds out what it was, and says so
+                    return _answer(self, name)
+                if value is not None or name in self._logged_names:
+                    return value
+            return _answer(self, name)
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Note which classes define the names of this one."""
+        """Note what the class defines."""
         super().__init_subclass__(**kwargs)
-        cls._lookup = _lookup_of(cls)
+        cls._own_names = frozenset().union(*map(vars, cls.__mro__[:-1])) - set(TORCH_NAMES)
+        cls._logged_names = set()
 
     def has_runtime(self, name: str) -> bool:
         """Say whether reading `name` on this platform gives something of its own or of torch's.
@@ -209,35 +209,13 @@ class TorchFallback(TorchNames):
         Unlike `hasattr`, which the fallback makes true for every name. It runs no property and logs
         nothing.
         """
-        if name in getattr(self, "__dict__", {}):
+        if name in getattr(self, "__dict__", ()):
             return True
         member = find(type(self), name)
         if member is None or isinstance(member, TorchName):
             dunder = name[:2] == "__" and name[-2:] == "__"
             return not dunder and _look(self, name)[0] is not None
         return not isinstance(member, Required)
-
-    _lookup: tuple[type, frozenset[str], tuple[Mapping[str, object], ...]]
-
-
-def _lookup_of(cls: type) -> tuple[type, frozenset[str], tuple[Mapping[str, object], ...]]:
-    """Return how to find out whether a class of the MRO defines a name, at the least cost for each read.
-
-    Returns:
-        The class, the names that the contract's own classes define, and live views of what the vendor's
-        classes define.
-    """
-    fixed: set[str] = set()
-    views: list[Mapping[str, object]] = []
-    for base in cls.__mro__[:-1]:
-        if base.__module__.partition(".")[0] == __package__:
-            fixed.update(base.__dict__)
-        else:
-            views.append(base.__dict__)
-    return cls, frozenset(fixed), tuple(views)
-
-
-TorchFallback._lookup = _lookup_of(TorchFallback)
 
 
 def _look(target: object, name: str) -> tuple[object, str]:
@@ -265,20 +243,32 @@ def _look(target: object, name: str) -> tuple[object, str]:
     return value, f"{place} has none either"
 
 
-_logged: Final[weakref.WeakKeyDictionary[type, set[str]]] = weakref.WeakKeyDictionary()
 _logging: Final = threading.Lock()
 
 
 def _answer(target: object, name: str) -> object:
-    """Return what torch has under the name, else None after saying so once."""
-    cls = target if isinstance(target, type) else type(target)
+    """Return what torch has under the name, else None after saying so once for each class.
+
+    Args:
+        target: a platform, or its class.
+        name: the name.
+
+    Raises:
+        AttributeError: the platform's class does define the name.
+    """
+    cls: Any = target if isinstance(target, type) else type(target)
+    member = find(cls, name)
+    if member is not None and not isinstance(member, TorchName):
+        # What the class has under the name has raised AttributeError: a property's body, an unset slot, a
+        # mandatory attribute. Python dropped that error on the way here; reading again brings it back.
+        return object.__getattribute__(target, name)
     value, reason = _look(target, name)
     if value is not None:
         return value
+    logged: set[str] = cls._logged_names
     with _logging:
-        names = _logged.setdefault(cls, set())
-        if name in names:
+        if name in logged:
             return None
-        names.add(name)
+        logged.add(name)
     _logger.warning("%s has no attribute %r, and %s; reading it gives None", cls.__name__, name, reason)
     return None

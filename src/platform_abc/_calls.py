@@ -1,0 +1,104 @@
+"""The calls that an engine makes of a hook, read off the Protocol that declares it, and who can take them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, NamedTuple
+
+
+class Call(NamedTuple):
+    """One way in which an engine calls a hook.
+
+    Args:
+        args: what it passes by position, by the Protocol's names; an override may name them otherwise.
+        keywords: what it passes by keyword; an override must use these names.
+    """
+
+    args: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+
+    def of(self, member: str) -> str:
+        """Return the call as text, for messages."""
+        return f"{member}({', '.join([*self.args, *(f'{name}=…' for name in self.keywords)])})"
+
+
+def calls_of(declaration: Callable[..., object]) -> tuple[Call, ...]:
+    """Return the calls that a method of a Protocol allows: the shortest and the longest, in each spelling.
+
+    Args:
+        declaration: the plain function, with `self` first.
+    """
+    parameters = list(inspect.signature(declaration).parameters.values())[1:]
+    calls: dict[Call, None] = {}
+    for complete in (False, True):
+        for by_keyword in (False, True):
+            args: list[str] = []
+            keywords: list[str] = []
+            for parameter in parameters:
+                if not complete and parameter.default is not inspect.Parameter.empty:
+                    continue
+                free = by_keyword and parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+                keyword = free or parameter.kind is inspect.Parameter.KEYWORD_ONLY
+                (keywords if keyword else args).append(parameter.name)
+            calls[Call(tuple(args), tuple(keywords))] = None
+    return tuple(calls)
+
+
+def refused(function: Callable[..., Any], calls: tuple[Call, ...], *, bound: bool) -> tuple[Call, str] | None:
+    """Return the first of the calls that a function cannot take, and why; None if it takes them all.
+
+    Args:
+        function: the function behind a class method, static method or method.
+        calls: what the engine does.
+        bound: the first parameter is `self` or `cls`.
+    """
+    signature = _signature(function)
+    if signature is None:
+        return None
+    first = ("self",) if bound else ()
+    for call in calls:
+        try:
+            signature.bind(*first, *call.args, **dict.fromkeys(call.keywords))
+        except TypeError as error:
+            return call, str(error)
+    return None
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """Return the parameters that count: those of a decorator's wrapper, unless it passes everything on."""
+    try:
+        outer = inspect.signature(function, follow_wrapped=False)
+        kinds = {parameter.kind for parameter in outer.parameters.values()}
+        if kinds >= {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+            return inspect.signature(function)
+        return outer
+    except ValueError:
+        pass
+    try:
+        # An object without a signature of its own, such as a C function around a Python one.
+        return inspect.signature(function)
+    except (ValueError, TypeError):
+        return None
+
+
+def same_parameters(one: object, other: object) -> bool:
+    """Say, at little cost, whether two plain functions have the same parameters and defaults."""
+    if not (isinstance(one, FunctionType) and isinstance(other, FunctionType)):
+        return False
+    return _layout(one) == _layout(other)
+
+
+def _layout(function: FunctionType) -> tuple[object, ...]:
+    code = function.__code__
+    named = code.co_argcount + code.co_kwonlyargcount
+    return (
+        code.co_argcount,
+        code.co_posonlyargcount,
+        code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
+        # The first is `self` or `cls`, whatever it is called.
+        code.co_varnames[1:named],
+        len(function.__defaults__ or ()),
+        sorted(function.__kwdefaults__ or ()),
+    )
