@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import torch
 from torch.nn.functional import rms_norm, silu
 
-from platform_abc.components.attention import AttentionBackend, AttentionMetadata
+from platform_abc.components.attention import AttentionBackend, AttentionLayerBase, AttentionMetadata
 from platform_abc.components.kv_cache import AttentionSpec, KVCacheSpec
 from platform_abc.config import AttentionSelectorConfig, EngineConfig, ModelConfig
 from platform_abc.errors import ConfigError
@@ -89,7 +89,6 @@ class PagedAttention(torch.nn.Module):
             sliding_window=self.sliding_window,
             kv_cache_dtype=cache.cache_dtype,
         )
-        self.kv_cache = torch.empty(0)
         context = config.compilation_config.static_forward_context
         if layer_name in context:
             raise ConfigError(
@@ -123,7 +122,8 @@ class PagedAttention(torch.nn.Module):
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        metadata: AttentionMetadata | None,
+        metadata: AttentionMetadata,
+        kv_cache: torch.Tensor,
     ) -> torch.Tensor:
         """Attend; see `AttentionImpl.forward`.
 
@@ -131,11 +131,10 @@ class PagedAttention(torch.nn.Module):
             query: `[T, H, D]`.
             key: `[T, K, D]`.
             value: `[T, K, D]`.
-            metadata: of this step; None in a profiling run.
+            metadata: of this step.
+            kv_cache: this layer's.
         """
-        impl: Any = self.impl
-        result: torch.Tensor = impl.forward(self, query, key, value, self.kv_cache, metadata)
-        return result
+        return self.impl.forward(self, query, key, value, kv_cache, metadata)
 
 
 class ToyLayer(torch.nn.Module):
@@ -172,21 +171,27 @@ class ToyLayer(torch.nn.Module):
         self.down = _weight(shard.cut(draw(hidden, inner), 1))
 
     def forward(
-        self, states: torch.Tensor, positions: torch.Tensor, metadata: AttentionMetadata | None
+        self,
+        states: torch.Tensor,
+        positions: torch.Tensor,
+        metadata: Mapping[str, AttentionMetadata],
+        kv_caches: Mapping[str, torch.Tensor],
     ) -> torch.Tensor:
         """Return the states after this block.
 
         Args:
             states: `[T, hidden]`.
             positions: `[T]`, of each token in its request.
-            metadata: of attention.
+            metadata: of attention, by layer name.
+            kv_caches: by layer name.
         """
+        name = self.attn.layer_name
         normed = _norm(states)
         size = self.attn.head_size
-        query = _rotate((normed @ self.q.t()).unflatten(-1, (-1, size)), positions)
-        key = _rotate((normed @ self.k.t()).unflatten(-1, (-1, size)), positions)
-        value = (normed @ self.v.t()).unflatten(-1, (-1, size))
-        attended = self.attn(query, key, value, metadata).flatten(-2)
+        query = _rotate((normed @ self.q.t()).view(-1, self.attn.num_heads, size), positions)
+        key = _rotate((normed @ self.k.t()).view(-1, self.attn.num_kv_heads, size), positions)
+        value = (normed @ self.v.t()).view(-1, self.attn.num_kv_heads, size)
+        attended = self.attn(query, key, value, metadata[name], kv_caches[name]).flatten(-2)
         states = states + self.shard.all_reduce(attended @ self.o.t())
         normed = _norm(states)
         inner = silu(normed @ self.gate.t()) * (normed @ self.up.t())
@@ -228,37 +233,52 @@ class ToyForCausalLM(torch.nn.Module):
             return drawn.to(device=device, dtype=dtype)
 
         self.embedding = _weight(draw(model.vocab_size, model.hidden_size) * math.sqrt(model.hidden_size))
-        self.layers = torch.nn.ModuleList(
+        self.blocks = torch.nn.ModuleList(
             ToyLayer(index, config, model, dtype, select, draw, shard) for index in range(model.num_layers)
         )
         self.head = _weight(draw(model.vocab_size, model.hidden_size))
+
+    def layers(self) -> Mapping[str, AttentionLayerBase]:
+        """Return the layers that keep a cache, by name."""
+        return {layer.layer_name: layer for layer in self.modules() if isinstance(layer, PagedAttention)}
 
     def forward(
         self,
         token_ids: torch.Tensor,
         positions: torch.Tensor,
-        metadata: Mapping[str, AttentionMetadata] | None,
+        metadata: Mapping[str, AttentionMetadata],
+        kv_caches: Mapping[str, torch.Tensor],
     ) -> torch.Tensor:
-        """Return the states of all tokens, `[T, hidden]`.
+        """Return the scores of the token after each one, float32 `[T, vocabulary]`.
 
         Args:
             token_ids: `[T]` integers.
             positions: `[T]` integers, of each token in its request.
-            metadata: by layer name; None in a profiling run.
+            metadata: of attention, by layer name.
+            kv_caches: by layer name, changed in place.
         """
         states = self.embedding[token_ids]
-        for layer in self.layers:
-            assert isinstance(layer, ToyLayer)
-            states = layer(states, positions, metadata[layer.attn.layer_name] if metadata else None)
-        return _norm(states)
+        for block in self.blocks:
+            states = block(states, positions, metadata, kv_caches)
+        return (_norm(states) @ self.head.t()).float()
 
-    def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
-        """Return the scores of the next token, float32 `[n, vocabulary]`.
+    def run(
+        self,
+        token_ids: torch.Tensor,
+        positions: torch.Tensor,
+        metadata: Mapping[str, AttentionMetadata],
+        kv_caches: Mapping[str, torch.Tensor],
+    ) -> torch.Tensor:
+        """Run one step, as a worker asks for it; see `forward`.
 
         Args:
-            states: `[n, hidden]`.
+            token_ids: `[T]` integers.
+            positions: `[T]` integers.
+            metadata: by layer name.
+            kv_caches: by layer name.
         """
-        return (states @ self.head.t()).float()
+        logits: torch.Tensor = self(token_ids, positions, metadata, kv_caches)
+        return logits
 
 
 def _weight(drawn: torch.Tensor) -> torch.nn.Parameter:
@@ -297,5 +317,5 @@ def _rotate(states: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     powers = torch.arange(half, device=states.device, dtype=torch.float32) / half
     angles = positions.float().unsqueeze(-1) * _ROPE_BASE**-powers
     cos, sin = angles.cos().unsqueeze(1), angles.sin().unsqueeze(1)
-    first, second = states.float().split(half, dim=-1)
+    first, second = states.float().chunk(2, dim=-1)
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(states.dtype)

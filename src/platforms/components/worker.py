@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
-from torch.distributed import HashStore, PrefixStore, ProcessGroup
+from torch._C._distributed_c10d import HashStore, PrefixStore, ProcessGroup, Store
+from torch.distributed.rendezvous import rendezvous
 
-from platform_abc.components.attention import AttentionBackend, AttentionMetadata, CommonAttentionMetadata
-from platform_abc.components.kv_cache import AttentionSpec, KVCacheConfig, KVCacheSpec
-from platform_abc.components.worker import StepOutput, StepRequest, WorkerBase
+from platform_abc.components.attention import (
+    AttentionBackend,
+    AttentionLayerBase,
+    AttentionMetadata,
+    CommonAttentionMetadata,
+)
+from platform_abc.components.kv_cache import (
+    AttentionSpec,
+    KVCacheConfig,
+    KVCacheGroup,
+    KVCacheSpec,
+    KVCacheTensor,
+)
+from platform_abc.components.worker import EngineModel, ModelBuilder, StepOutput, StepRequest, WorkerBase
 from platform_abc.errors import ConfigError, NotSupported
 from platform_abc.qualname import resolve_obj_by_qualname
 from platforms.components import device_memory
-from platforms.components.toy_model import PagedAttention, Shard, ToyForCausalLM
+from platforms.components.toy_model import Shard, ToyForCausalLM
 from platforms.process_group import make_gloo_group
 
 if TYPE_CHECKING:
@@ -37,7 +49,7 @@ _DTYPES: Final = {
 
 
 class DeviceWorker(WorkerBase):
-    """Runs one tensor-parallel share of the toy model on the platform's device.
+    """Runs one share of a model on the platform's device: the engine's, or a small decoder of its own.
 
     Everything about the device comes from `current_platform`. `forward_context` holds what the platform
     added to the context of the latest step.
@@ -55,7 +67,9 @@ class DeviceWorker(WorkerBase):
 
         super().__init__(vllm_config, local_rank, rank, distributed_init_method, is_driver_worker)
         self.platform: NativePlatform = current_platform
-        self.model: ToyForCausalLM | None = None
+        self.model: EngineModel | None = None
+        self._own_model = True
+        self._kv_caches: dict[str, torch.Tensor] = {}
         self.communicator: DeviceCommunicatorBase | None = None
         self.forward_context: Mapping[str, Any] = {}
         self._groups: list[ProcessGroup] = []
@@ -71,13 +85,21 @@ class DeviceWorker(WorkerBase):
         """
         platform = self.platform
         visible = platform.logical_device_id_to_visible_device_id(self.local_rank)
-        # The host is one torch device, however many memory nodes it has.
-        index = None if platform.device_type == "cpu" else visible
-        self.device = torch.device(platform.device_type, index) if index is not None else torch.device("cpu")
+        self.device = self.torch_device(visible)
         platform.set_device(self.device)
         self._check_dtype()
         platform.manual_seed_all(self._model_config().seed)
         self.communicator = self._join()
+
+    def torch_device(self, visible: int) -> torch.device:
+        """Return the device on which this worker's tensors live; a subclass may choose another.
+
+        Args:
+            visible: the visible id that this worker's local rank stands for.
+        """
+        kind = self.platform.device_type
+        # The host is one torch device, however many memory nodes it has.
+        return torch.device("cpu") if kind == "cpu" else torch.device(kind, visible)
 
     def _check_dtype(self) -> None:
         try:
@@ -107,14 +129,16 @@ class DeviceWorker(WorkerBase):
                 timeout=GROUP_TIMEOUT,
             )
         self._groups = [cpu_group, device_group]
-        chosen: type[DeviceCommunicatorBase] = resolve_obj_by_qualname(platform.get_device_communicator_cls())
+        chosen = cast(
+            "type[DeviceCommunicatorBase]", resolve_obj_by_qualname(platform.get_device_communicator_cls())
+        )
         return chosen(cpu_group, self.device, device_group, unique_name="tensor-parallel")
 
-    def _meet(self, size: int) -> torch.distributed.Store:
+    def _meet(self, size: int) -> Store:
         parallel = self.parallel_config
         address = self.distributed_init_method or f"tcp://{parallel.master_addr}:{parallel.master_port}"
         try:
-            store, _, _ = next(torch.distributed.rendezvous(address, self.rank, size, timeout=GROUP_TIMEOUT))
+            store, _, _ = next(rendezvous(address, self.rank, size, timeout=GROUP_TIMEOUT))
         except (RuntimeError, ValueError) as error:
             raise RuntimeError(
                 f"rank {self.rank} of {size} did not meet the others at {address}: {error}"
@@ -123,14 +147,22 @@ class DeviceWorker(WorkerBase):
 
     # --- model
 
-    def load_model(self) -> None:
-        """Build the model on the device, with weights drawn from the seed.
+    def load_model(self, build: ModelBuilder | None = None) -> None:
+        """Build the model on the device.
+
+        Args:
+            build: the engine's builder; None takes the small decoder of this package, with weights drawn
+                from the seed.
 
         Raises:
-            NotSupported: real weights are asked for.
+            NotSupported: without a builder, real weights are asked for.
             RuntimeError: the device was not initialised.
         """
         device, communicator = self._started()
+        self._own_model = build is None
+        if build is not None:
+            self.model = build(self.vllm_config, device)
+            return
         model = self._model_config()
         if self.vllm_config.load_config.load_format != "dummy" and model.architecture != "ToyForCausalLM":
             raise NotSupported(
@@ -140,11 +172,7 @@ class DeviceWorker(WorkerBase):
                 "set load_config.load_format to dummy, which runs a small decoder of that shape with "
                 "seeded weights, or name a worker of yours in parallel_config.worker_cls",
             )
-        shard = Shard(
-            communicator.rank_in_group,
-            communicator.world_size,
-            communicator.all_reduce,
-        )
+        shard = Shard(communicator.rank_in_group, communicator.world_size, communicator.all_reduce)
         self.model = ToyForCausalLM(self.vllm_config, model, self._dtype(), device, self._select, shard)
 
     def _select(self, facts: AttentionSelectorConfig, num_heads: int) -> type[AttentionBackend]:
@@ -153,22 +181,26 @@ class DeviceWorker(WorkerBase):
         )
         if not named:
             raise ValueError(f"{self.platform.device_name} names no attention backend for {facts}")
-        chosen: type[AttentionBackend] = resolve_obj_by_qualname(named)
-        return chosen
+        return cast("type[AttentionBackend]", resolve_obj_by_qualname(named))
 
     def get_model(self) -> torch.nn.Module:
         """Return the model.
 
         Raises:
             RuntimeError: it is not loaded.
+            TypeError: the engine's builder made something that is no torch module.
         """
-        return self._loaded()
+        model: object = self._loaded()
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError(f"expected the model to be a torch.nn.Module, got {type(model).__name__}")
+        return model
 
     # --- cache
 
     def get_kv_cache_spec(self) -> Mapping[str, KVCacheSpec]:
         """Return what each layer stores, by layer name."""
-        specs = {name: layer.get_kv_cache_spec(self.vllm_config) for name, layer in self._layers().items()}
+        layers = self._loaded().layers()
+        specs = {name: layer.get_kv_cache_spec(self.vllm_config) for name, layer in layers.items()}
         return {name: spec for name, spec in specs.items() if spec is not None}
 
     def determine_available_memory(self) -> int:
@@ -185,7 +217,7 @@ class DeviceWorker(WorkerBase):
         if cache.kv_cache_memory_bytes is not None:
             return cache.kv_cache_memory_bytes
         device, _ = self._started()
-        step = device_memory.bytes_taken_by(self._largest_step, device)
+        step = device_memory.bytes_taken_by(self._largest_step(), device)
         total, used = device_memory.total_and_used(self.platform, device)
         left = math.floor(total * cache.gpu_memory_utilization) - used - step
         if left <= 0:
@@ -196,13 +228,20 @@ class DeviceWorker(WorkerBase):
             )
         return min(left, self._most_useful())
 
-    def _largest_step(self) -> None:
-        model, device = self._loaded(), self._started()[0]
-        tokens = min(self.scheduler_config.max_num_batched_tokens, self._model_config().max_model_len)
-        ids = torch.zeros(tokens, dtype=torch.int64, device=device)
-        with self.platform.inference_mode():
-            states = model(ids, torch.arange(tokens, device=device), None)
-            model.compute_logits(states[: self.scheduler_config.max_num_seqs])
+    def _largest_step(self) -> Callable[[], object]:
+        """Return a step of the largest size, with a cache of its own that is allocated already."""
+        longest = min(self.scheduler_config.max_num_batched_tokens, self._model_config().max_model_len)
+        specs = self.get_kv_cache_spec()
+        blocks = max((spec.blocks_for(longest) for spec in specs.values()), default=0)
+        groups = [KVCacheGroup(layer_names=(name,), kv_cache_spec=spec) for name, spec in specs.items()]
+        tensors = [
+            KVCacheTensor(size=spec.page_size_bytes * blocks, shared_by=(name,))
+            for name, spec in specs.items()
+        ]
+        layout = KVCacheConfig(num_blocks=blocks, kv_cache_tensors=tensors, kv_cache_groups=groups)
+        caches = self._allocate(layout)
+        request = StepRequest(request_id="profile", token_ids=[0] * longest, block_ids=range(blocks))
+        return lambda: self._run([request], layout, caches)
 
     def _most_useful(self) -> int:
         longest, requests = self._model_config().max_model_len, self.scheduler_config.max_num_seqs
@@ -218,27 +257,45 @@ class DeviceWorker(WorkerBase):
         Raises:
             ValueError: the layout has no room for a layer, or names one that there is not.
         """
-        device, _ = self._started()
-        layers = self._layers()
-        specs = {name: g.kv_cache_spec for g in kv_cache_config.kv_cache_groups for name in g.layer_names}
-        for tensor in kv_cache_config.kv_cache_tensors:
+        self._kv_caches = self._allocate(kv_cache_config)
+        self._kv_cache_config = kv_cache_config
+
+    def _allocate(self, layout: KVCacheConfig) -> dict[str, torch.Tensor]:
+        device, layers = self._started()[0], self._loaded().layers()
+        specs = {name: g.kv_cache_spec for g in layout.kv_cache_groups for name in g.layer_names}
+        caches: dict[str, torch.Tensor] = {}
+        for tensor in layout.kv_cache_tensors:
             memory = torch.zeros(tensor.size, dtype=torch.uint8, device=device)
             for name in tensor.shared_by:
                 if name not in layers or name not in specs:
                     raise ValueError(
                         f"the cache's layout names a layer {name!r}, which this model does not have"
                     )
-                layers[name].kv_cache = _as_cache(
-                    layers[name], specs[name], memory, kv_cache_config.num_blocks
-                )
-        without = [name for name in layers if layers[name].kv_cache.numel() == 0]
+                caches[name] = self._as_cache(name, layers[name], specs[name], memory, layout.num_blocks)
+        without = [name for name in self.get_kv_cache_spec() if name not in caches]
         if without:
             raise ValueError(f"the cache's layout has no room for the layers {', '.join(without)}")
-        self._kv_cache_config = kv_cache_config
+        return caches
+
+    def _as_cache(
+        self, name: str, layer: AttentionLayerBase, spec: KVCacheSpec, memory: torch.Tensor, blocks: int
+    ) -> torch.Tensor:
+        if not isinstance(spec, AttentionSpec):
+            raise ValueError(f"expected keys and values for the layer {name!r}, got {type(spec).__name__}")
+        shape = layer.get_attn_backend().get_kv_cache_shape(
+            blocks, spec.block_size, spec.num_kv_heads, spec.head_size, spec.cache_dtype
+        )
+        dtype = _DTYPES[
+            str(spec.dtype if spec.cache_dtype == "auto" else spec.cache_dtype).removeprefix("torch.")
+        ]
+        needed = math.prod(shape) * dtype.itemsize
+        if memory.numel() < needed:
+            raise ValueError(f"the layer {name!r} needs {needed} bytes, but its tensor has {memory.numel()}")
+        return memory[:needed].view(dtype).view(shape)
 
     def compile_or_warm_up_model(self) -> None:
         """Run the largest step once, so that the first request does not pay for lazy initialisation."""
-        self._largest_step()
+        self._largest_step()()
 
     # --- steps
 
@@ -254,26 +311,33 @@ class DeviceWorker(WorkerBase):
         """
         if not requests:
             return StepOutput(next_token_ids={})
-        model, device = self._loaded(), self._started()[0]
-        layout = self._kv_cache_config
-        if layout is None:
+        if self._kv_cache_config is None:
             raise RuntimeError("the KV cache was not initialised: call initialize_from_config first")
-        ids, positions, metadata = self._batch(requests, layout, device)
-        self.forward_context = self.platform.set_additional_forward_context(
-            attn_metadata=metadata,
-            vllm_config=self.vllm_config,
-            dp_metadata=None,
-            num_tokens=ids.shape[0],
-            num_tokens_across_dp=None,
-            cudagraph_runtime_mode=self.vllm_config.compilation_config.cudagraph_mode,
-            batch_descriptor=None,
-            ubatch_slices=None,
-        )
-        lasts = torch.tensor([len(r.token_ids) for r in requests], device=device).cumsum(0) - 1
-        with self.platform.inference_mode():
-            likeliest = model.compute_logits(model(ids, positions, metadata)[lasts]).argmax(-1).tolist()
+        self._check_tokens([token for request in requests for token in request.token_ids])
+        logits = self._run(requests, self._kv_cache_config, self._kv_caches)
+        ends = torch.tensor([len(r.token_ids) for r in requests], device=logits.device).cumsum(0)
         names = [request.request_id for request in requests]
-        return StepOutput(next_token_ids=dict(zip(names, likeliest, strict=True)))
+        return StepOutput(next_token_ids=dict(zip(names, logits[ends - 1].argmax(-1).tolist(), strict=True)))
+
+    def _run(
+        self, requests: Sequence[StepRequest], layout: KVCacheConfig, caches: Mapping[str, torch.Tensor]
+    ) -> torch.Tensor:
+        model, device = self._loaded(), self._started()[0]
+        ids, positions, metadata = self._batch(requests, layout, device)
+        if self._own_model:
+            # A model of the engine's sets the forward context itself.
+            self.forward_context = self.platform.set_additional_forward_context(
+                attn_metadata=metadata,
+                vllm_config=self.vllm_config,
+                dp_metadata=None,
+                num_tokens=ids.shape[0],
+                num_tokens_across_dp=None,
+                cudagraph_runtime_mode=self.vllm_config.compilation_config.cudagraph_mode,
+                batch_descriptor=None,
+                ubatch_slices=None,
+            )
+        with self.platform.inference_mode():
+            return model.run(ids, positions, metadata, caches)
 
     def _batch(
         self, requests: Sequence[StepRequest], layout: KVCacheConfig, device: torch.device
@@ -283,15 +347,16 @@ class DeviceWorker(WorkerBase):
             request.num_computed_tokens + i for request in requests for i in range(len(request.token_ids))
         ]
         metadata: dict[str, AttentionMetadata] = {}
-        layers = self._layers()
+        layers = self._loaded().layers()
         for group in layout.kv_cache_groups:
             batch = _common_metadata(requests, group.kv_cache_spec.block_size, layout.num_blocks, device)
-            builder = layers[group.layer_names[0]].backend.get_builder_cls()(
-                group.kv_cache_spec, group.layer_names, self.vllm_config, device
+            builder = (
+                layers[group.layer_names[0]]
+                .get_attn_backend()
+                .get_builder_cls()(group.kv_cache_spec, group.layer_names, self.vllm_config, device)
             )
             built: AttentionMetadata = builder.build(0, batch)
             metadata.update(dict.fromkeys(group.layer_names, built))
-        self._check_tokens(ids)
         return torch.tensor(ids, device=device), torch.tensor(positions, device=device), metadata
 
     def _check_tokens(self, ids: Sequence[int]) -> None:
@@ -315,23 +380,20 @@ class DeviceWorker(WorkerBase):
         """Leave the group of ranks and free the model and its cache."""
         if self.communicator is not None:
             self.communicator.destroy()
-        for name in self._layers() if self.model is not None else ():
+        for name in self.model.layers() if self.model is not None else ():
             self.vllm_config.compilation_config.static_forward_context.pop(name, None)
         self.communicator, self.model, self._kv_cache_config = None, None, None
-        self._groups = []
+        self._groups, self._kv_caches = [], {}
 
     def _started(self) -> tuple[torch.device, DeviceCommunicatorBase]:
         if self.device is None or self.communicator is None:
             raise RuntimeError("the device was not initialised: call init_device first")
         return self.device, self.communicator
 
-    def _loaded(self) -> ToyForCausalLM:
+    def _loaded(self) -> EngineModel:
         if self.model is None:
             raise RuntimeError("the model is not loaded: call load_model first")
         return self.model
-
-    def _layers(self) -> dict[str, PagedAttention]:
-        return {m.layer_name: m for m in self._loaded().modules() if isinstance(m, PagedAttention)}
 
     def _model_config(self) -> ModelConfig:
         if self.model_config is None:
@@ -343,28 +405,6 @@ class DeviceWorker(WorkerBase):
         if isinstance(asked, str):
             return _DTYPES[asked] if asked in _DTYPES else self.platform.supported_dtypes[0]
         return asked
-
-
-def _as_cache(layer: PagedAttention, spec: KVCacheSpec, memory: torch.Tensor, blocks: int) -> torch.Tensor:
-    """View raw bytes as a layer's cache.
-
-    Raises:
-        ValueError: there are too few bytes.
-    """
-    if not isinstance(spec, AttentionSpec):
-        raise ValueError(
-            f"expected keys and values for the layer {layer.layer_name!r}, got {type(spec).__name__}"
-        )
-    shape = layer.backend.get_kv_cache_shape(
-        blocks, spec.block_size, spec.num_kv_heads, spec.head_size, spec.cache_dtype
-    )
-    dtype = layer.dtype if spec.cache_dtype == "auto" else _DTYPES[spec.cache_dtype]
-    needed = math.prod(shape) * dtype.itemsize
-    if memory.numel() < needed:
-        raise ValueError(
-            f"the layer {layer.layer_name!r} needs {needed} bytes, but its tensor has {memory.numel()}"
-        )
-    return memory[:needed].view(dtype).view(shape)
 
 
 def _common_metadata(

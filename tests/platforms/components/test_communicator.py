@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.distributed import FileStore, PrefixStore
+from torch._C._distributed_c10d import FileStore, PrefixStore
 
 from platforms.components.communicator import TorchDistributedCommunicator
 from platforms.cpu import CpuPlatform

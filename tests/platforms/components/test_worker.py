@@ -14,7 +14,7 @@ import torch
 
 import platforms
 from platform_abc.components.kv_cache import DefaultKVCacheConfigBuilder
-from platform_abc.components.worker import StepRequest, WorkerBase
+from platform_abc.components.worker import EngineModel, StepRequest, WorkerBase
 from platform_abc.config import (
     CacheConfig,
     EngineConfig,
@@ -151,7 +151,7 @@ def test_available_memory_is_a_share_less_what_is_used(monkeypatch: pytest.Monke
     worker.init_device()
     worker.load_model()
     monkeypatch.setattr(device_memory, "total_and_used", lambda *_: (200_000, 30_000))
-    monkeypatch.setattr(device_memory, "bytes_taken_by", lambda step, device: step() or 20_000)
+    monkeypatch.setattr(device_memory, "bytes_taken_by", lambda step, device: 20_000 * (step() is not None))
     page = 2 * 4 * 2 * 16 * 4
     need = 2 * 4 * (64 // 4) * page
     assert worker.determine_available_memory() == 50_000 < need
@@ -302,3 +302,43 @@ def test_layout_without_room_is_refused() -> None:
     small = [attrs.evolve(t, size=8) for t in layout.kv_cache_tensors]
     with pytest.raises(ValueError, match="but its tensor has 8"):
         worker.initialize_from_config(attrs.evolve(layout, kv_cache_tensors=small))
+
+
+def test_the_engines_own_model_is_run() -> None:
+    """A builder of the engine replaces the small decoder, and sets the forward context itself."""
+    asked: list[torch.device] = []
+    made = config()
+    own = started(config())
+
+    def build(given: EngineConfig, device: torch.device) -> EngineModel:
+        asked.append(device)
+        assert given is made
+        return Shifted(own.model)
+
+    worker = DeviceWorker(made)
+    worker.init_device()
+    worker.load_model(build)
+    worker.initialize_from_config(
+        DefaultKVCacheConfigBuilder(made).build(worker.get_kv_cache_spec(), 1 << 20)
+    )
+    assert asked == [torch.device("cpu")]
+    step = [StepRequest(request_id="r", token_ids=[1, 2], block_ids=[0])]
+    shifted = worker.execute_model(step).next_token_ids["r"]
+    assert shifted == (own.execute_model(step).next_token_ids["r"] + 1) % 256
+    assert worker.forward_context == {}
+    with pytest.raises(TypeError, match="Shifted"):
+        worker.get_model()
+
+
+class Shifted:
+    """A model of an engine: another model, whose answer is moved by one token."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def layers(self) -> Any:
+        return self.inner.layers()
+
+    def run(self, *args: Any) -> torch.Tensor:
+        moved: torch.Tensor = self.inner.run(*args).roll(1, dims=-1)
+        return moved
