@@ -1,0 +1,87 @@
+"""Component classes that the zoo's platforms name: good ones, and each of them with one fault."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from platform_abc.components.compile import DefaultPassManager
+from platform_abc.components.graph import StaticGraphWrapper
+from platform_abc.components.kv_cache import DefaultKVCacheConfigBuilder
+from platform_abc.components.lora import PunicaWrapperBase
+from platforms.components.attention import TorchSDPABackend
+from platforms.components.communicator import TorchDistributedCommunicator
+from platforms.components.worker import DeviceWorker
+
+NOT_A_CLASS = "text where a class should be"
+
+
+class Worker(DeviceWorker):
+    """A worker of the vendor's own."""
+
+
+class Backend(TorchSDPABackend):
+    """An attention backend of the vendor's own."""
+
+
+class Communicator(TorchDistributedCommunicator):
+    """A communicator of the vendor's own."""
+
+
+class Builder(DefaultKVCacheConfigBuilder):
+    """A KV-cache planner of the vendor's own."""
+
+
+class Passes(DefaultPassManager):
+    """A pass manager of the vendor's own."""
+
+
+class Graphs(StaticGraphWrapper):
+    """A graph wrapper that runs the callable as it is."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run what is wrapped."""
+        return self.unwrap()(*args, **kwargs)
+
+
+class Lora(PunicaWrapperBase):
+    """A LoRA wrapper with all its operations."""
+
+    def add_shrink(self, *args: Any, **kwargs: Any) -> Any:
+        """Do nothing."""
+
+    def add_expand(self, *args: Any, **kwargs: Any) -> Any:
+        """Do nothing."""
+
+    def add_lora_embedding(self, *args: Any, **kwargs: Any) -> Any:
+        """Do nothing."""
+
+    def add_lora_linear(self, *args: Any, **kwargs: Any) -> Any:
+        """Do nothing."""
+
+    def add_lora_logits(self, *args: Any, **kwargs: Any) -> Any:
+        """Do nothing."""
+
+
+class LoraWithoutLogits(PunicaWrapperBase):
+    """A LoRA wrapper that never got the operations which the base added later."""
+
+    def add_shrink(self, *args: Any, **kwargs: Any) -> Any:
+        """Do nothing."""
+
+    def add_expand(self, *args: Any, **kwargs: Any) -> Any:
+        """Do nothing."""
+
+
+class Unrelated:
+    """A class of no base, with a name and nothing else."""
+
+    @staticmethod
+    def get_name() -> str:
+        """Return a name."""
+        return "CHIP"
+
+
+class HalfBackend(TorchSDPABackend):
+    """A backend that takes back one of the names that the engine asks for."""
+
+    get_builder_cls = None  # type: ignore[assignment]  # the fault
