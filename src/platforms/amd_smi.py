@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NewType, Protocol, cast
 
@@ -52,7 +52,7 @@ class AmdSmiRefused(Exception):
 
 
 @contextmanager
-def session() -> Iterator[AmdSmi]:
+def session() -> Generator[AmdSmi, None, None]:
     """Start amdsmi for the time of a `with` block; its errors inside become `AmdSmiRefused`.
 
     Yields:

@@ -10,7 +10,6 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -162,7 +161,7 @@ def one_cpu_per_core(node: int, *, highest: bool, root: Path = ROOT) -> list[int
     return sorted(chosen)
 
 
-def _ids_or_none(text: str | None) -> Sequence[int] | None:
+def _ids_or_none(text: str | None) -> list[int] | None:
     try:
         return parse_id_list(text) if text is not None else None
     except ValueError:

@@ -8,7 +8,7 @@ variable changes what index 0 means to it. The Python binding has no types, henc
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Final, NewType, Protocol, cast
 
@@ -81,7 +81,7 @@ class NvmlRefused(Exception):
 
 
 @contextmanager
-def session() -> Iterator[Nvml]:
+def session() -> Generator[Nvml, None, None]:
     """Start NVML for the time of a `with` block.
 
     Sessions nest: NVML counts them. Errors of NVML inside the block become `NvmlRefused`.

@@ -70,8 +70,8 @@ class SdpaMetadataBuilder(AttentionMetadataBuilder[SdpaMetadata]):
             ValueError: the batch contradicts itself; the text names the request.
         """
         batch = common_attn_metadata
-        starts: list[int] = batch.query_start_loc[: batch.num_reqs + 1].tolist()
-        lengths: list[int] = batch.seq_lens[: batch.num_reqs].tolist()
+        starts = paged_sdpa.numbers(batch.query_start_loc[: batch.num_reqs + 1])
+        lengths = paged_sdpa.numbers(batch.seq_lens[: batch.num_reqs])
         block_size = self.kv_cache_spec.block_size
         _check_batch(starts, lengths, batch.block_table.shape[1] * block_size)
         return SdpaMetadata(

@@ -7,7 +7,7 @@ blocks of the cache, `B` tokens in one block, `M` blocks of the longest request.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, cast
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -29,6 +29,13 @@ def cache_shape(num_blocks: int, block_size: int, num_kv_heads: int, head_size: 
         head_size: size of one head.
     """
     return (2, num_blocks, block_size, num_kv_heads, head_size)
+
+
+def numbers(tensor: torch.Tensor) -> list[int]:
+    """Copy a tensor of integers to the host, `[n]`."""
+    # torch leaves the element type of its lists open.
+    copied: list[int] = cast("Any", tensor).tolist()
+    return copied
 
 
 def write_cache(

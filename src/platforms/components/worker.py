@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
 
 import torch
-from torch._C._distributed_c10d import HashStore, PrefixStore, ProcessGroup, Store
-from torch.distributed.rendezvous import rendezvous
+from torch._C._distributed_c10d import FileStore, HashStore, PrefixStore, ProcessGroup, Store, TCPStore
 
 from platform_abc.components.attention import (
     AttentionBackend,
@@ -28,6 +28,7 @@ from platform_abc.components.worker import EngineModel, ModelBuilder, StepOutput
 from platform_abc.errors import ConfigError, NotSupported
 from platform_abc.qualname import resolve_obj_by_qualname
 from platforms.components import device_memory
+from platforms.components.paged_sdpa import numbers
 from platforms.components.toy_model import Shard, ToyForCausalLM
 from platforms.process_group import make_gloo_group
 
@@ -137,13 +138,17 @@ class DeviceWorker(WorkerBase):
     def _meet(self, size: int) -> Store:
         parallel = self.parallel_config
         address = self.distributed_init_method or f"tcp://{parallel.master_addr}:{parallel.master_port}"
+        where = urlsplit(address)
         try:
-            store, _, _ = next(rendezvous(address, self.rank, size, timeout=GROUP_TIMEOUT))
+            if where.scheme == "file" and where.path:
+                return FileStore(where.path, size)
+            if where.scheme == "tcp" and where.hostname and where.port:
+                return TCPStore(where.hostname, where.port, size, self.rank == 0, GROUP_TIMEOUT)
         except (RuntimeError, ValueError) as error:
             raise RuntimeError(
                 f"rank {self.rank} of {size} did not meet the others at {address}: {error}"
             ) from error
-        return store
+        raise ValueError(f"expected tcp://host:port or file:///path to meet the other ranks, got {address!r}")
 
     # --- model
 
@@ -316,8 +321,9 @@ class DeviceWorker(WorkerBase):
         self._check_tokens([token for request in requests for token in request.token_ids])
         logits = self._run(requests, self._kv_cache_config, self._kv_caches)
         ends = torch.tensor([len(r.token_ids) for r in requests], device=logits.device).cumsum(0)
+        likeliest = numbers(logits[ends - 1].argmax(-1))
         names = [request.request_id for request in requests]
-        return StepOutput(next_token_ids=dict(zip(names, logits[ends - 1].argmax(-1).tolist(), strict=True)))
+        return StepOutput(next_token_ids=dict(zip(names, likeliest, strict=True)))
 
     def _run(
         self, requests: Sequence[StepRequest], layout: KVCacheConfig, caches: Mapping[str, torch.Tensor]
@@ -415,7 +421,7 @@ def _common_metadata(
     Raises:
         ValueError: a request has no tokens, too few blocks, or a block that does not exist.
     """
-    starts, lengths, slots = [0], [], list[int]()
+    starts, lengths, slots = [0], list[int](), list[int]()
     for request in requests:
         total = request.num_computed_tokens + len(request.token_ids)
         blocks = request.block_ids
