@@ -1,6 +1,6 @@
 """Build the wheel, install it into a fresh environment, and run the tests from a folder outside the tree.
 
-    python tests/project/outside.py --work FOLDER [pytest arguments]
+    python tests/project/outside.py [--work FOLDER] [pytest arguments]
 
 What the tests import must be what the wheel installed: a plugin stops the run if any package of ours was loaded
 from elsewhere. Ends with pytest's status.
@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import venv
 from pathlib import Path
 
@@ -49,16 +50,19 @@ def _run(*command: str | Path, **options: object) -> None:
 
 
 def main() -> int:
-    """Build, install, copy the tests, run them."""
+    """Read the command line and do it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument(
-        "--work", type=Path, required=True, help="an empty folder outside the tree's packages"
-    )
+    parser.add_argument("--work", type=Path, help="a new folder to keep; default: a temporary one")
     asked, arguments = parser.parse_known_args()
-    work = asked.work.resolve()
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    if asked.work is None:
+        with tempfile.TemporaryDirectory(prefix="wheel-") as folder:
+            return check(Path(folder), arguments)
+    asked.work.mkdir(parents=True)
+    return check(asked.work.resolve(), arguments)
 
+
+def check(work: Path, arguments: list[str]) -> int:
+    """Build, install, copy the tests to `work`, run them there, and return pytest's status."""
     _run(sys.executable, "-m", "build", "--no-isolation", "--outdir", work / "dist", ROOT)
     wheel = next((work / "dist").glob("*.whl"))
     venv.create(work / "venv", with_pip=True)

@@ -35,7 +35,7 @@ def test_own_modules_cost_less_than_15_ms_of_self_time():
 
 @pytest.mark.torch
 def test_importing_every_module_resolves_no_platform():
-    """No module of ours, down to the last, reads `current_platform` when it is imported."""
+    """No module of ours reads `current_platform` when it is imported, but the one whose import loads the kernels."""
     program = """
 import importlib, json, pkgutil, sys
 import platforms
@@ -44,7 +44,8 @@ count = 0
 for top in ("platform_abc", "platforms", "reference_engine", "conformance"):
     package = importlib.import_module(top)
     for found in pkgutil.walk_packages(package.__path__, top + "."):
-        if found.name.endswith("__main__"):
+        # Importing the module of custom ops is the moment at which the contract has kernels imported.
+        if found.name.endswith("__main__") or found.name == "reference_engine.custom_ops":
             continue
         count += 1
         try:
