@@ -68,7 +68,7 @@ class Plugin:
         loaded: object = self._entry_point.load()
         if not callable(loaded):
             raise TypeError(
-                f"{self.value} is a {type(loaded).__name__}, expected a function without arguments"
+                f"{self.value} is of type {type(loaded).__name__}, expected a function without arguments"
             )
         return loaded
 

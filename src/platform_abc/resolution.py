@@ -209,9 +209,10 @@ class _Run:
 
     def _detect(self, builtins: list[_Candidate]) -> None:
         """Ask every detector, then decide: out-of-tree before built-in, and never between two."""
-        loaded = self._load_plugins()
+        loaded, not_asked = self._load_plugins()
         for candidate in (*builtins, *loaded):
             self._ask(candidate)
+        self.outcomes += not_asked
         self._refuse_unusable()
         for kind in ("out-of-tree", "built-in"):
             those = [(each, outcome) for each, outcome in self.active if outcome.kind == kind]
@@ -226,7 +227,8 @@ class _Run:
                 return
         self._nothing_detected()
 
-    def _load_plugins(self) -> list[_Candidate]:
+    def _load_plugins(self) -> tuple[list[_Candidate], list[DetectorOutcome]]:
+        """Import the out-of-tree detectors; return them, and the outcomes of those left out."""
         self.progress("loading the plugins of", self.spec.platform_group)
         found = load_plugins_by_group(
             self.spec.platform_group,
@@ -238,15 +240,17 @@ class _Run:
         self.plugins += [plugin for plugin, _ in found.loaded]
         self.plugins += [each.plugin for each in found.failures]
         self.warnings += found.complaints
-        for plugin in found.filtered:
-            self.outcomes.append(_plugin_outcome(plugin, "filtered"))
         for failed in found.failures:
             self.warnings.append(f"plugin {failed.plugin.title} failed to load: {failed.error}")
-            self.outcomes.append(_plugin_outcome(failed.plugin, "failed", failed))
-        return [
+        not_asked = [
+            *(_plugin_outcome(each.plugin, "failed", each) for each in found.failures),
+            *(_plugin_outcome(plugin, "filtered") for plugin in found.filtered),
+        ]
+        candidates = [
             _Candidate(plugin.name, _as_detector(function), plugin.value, plugin)
             for plugin, function in found.loaded
         ]
+        return candidates, not_asked
 
     def _ask(self, candidate: _Candidate) -> None:
         """Ask one detector; an exception counts as not active."""
@@ -459,7 +463,5 @@ def stack_of_reader(skip: tuple[str, ...]) -> tuple[str, ...]:
     """
     frames = traceback.StackSummary.extract(traceback.walk_stack(None), lookup_lines=False)
     ours = {__file__, *skip}
-    wanted = [
-        frame for frame in frames if frame.filename not in ours and "<frozen importlib" not in frame.filename
-    ]
+    wanted = [frame for frame in frames if frame.filename not in ours and "<frozen" not in frame.filename]
     return tuple(f"{each.filename}:{each.lineno} in {each.name}" for each in reversed(wanted))

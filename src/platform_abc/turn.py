@@ -87,6 +87,6 @@ def _position(thread: threading.Thread | None) -> str:
     if thread is None:
         return ""
     frame = sys._current_frames().get(thread.ident or 0)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None and "<frozen importlib" in frame.f_code.co_filename:
+    while frame is not None and "<frozen" in frame.f_code.co_filename:
         frame = frame.f_back
     return f", at {frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
