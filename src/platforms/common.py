@@ -40,6 +40,32 @@ def set_worker_class(config: EngineConfig) -> None:
         config.parallel_config.worker_cls = WORKER
 
 
+def check_parallelism(device_name: str, config: EngineConfig) -> None:
+    """Refuse ways to divide a model that this package's worker does not know; another worker may.
+
+    Args:
+        device_name: the platform, for the message.
+        config: only read, after the worker class is set.
+
+    Raises:
+        ConfigError: naming the field.
+    """
+    parallel = config.parallel_config
+    if parallel.worker_cls != WORKER:
+        return
+    for field in (
+        "pipeline_parallel_size",
+        "prefill_context_parallel_size",
+        "decode_context_parallel_size",
+    ):
+        size: int = getattr(parallel, field)
+        if size != 1:
+            raise ConfigError(
+                f"parallel_config.{field} = {size}: expected 1 on {device_name}, whose worker divides a "
+                "model by tensor_parallel_size only"
+            )
+
+
 def refuse_static_graphs(device_name: str, config: EngineConfig) -> None:
     """Refuse a wish for captured graphs: there is no graph wrapper yet.
 

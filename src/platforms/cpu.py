@@ -71,6 +71,7 @@ class CpuPlatform(NativePlatform):
             ConfigError: a setting that does not work here, by its field.
         """
         common.set_worker_class(vllm_config)
+        common.check_parallelism(cls.device_name, vllm_config)
         common.refuse_static_graphs(cls.device_name, vllm_config)
         common.refuse_lora(cls.device_name, vllm_config)
         common.check_model_dtype(cls.device_name, vllm_config, cls._dtype_names())
