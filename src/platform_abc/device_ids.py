@@ -20,7 +20,7 @@ from typing import cast
 Convert = Callable[[str], int]
 """Turns one entry of the device variable into a physical number."""
 
-_NUMBER = re.compile(r"[0-9]+", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 _OLD_MIG = re.compile(r"MIG-(GPU-[^/]+)/\d+/\d+", re.ASCII | re.IGNORECASE)
 
 _assigned: tuple[int, ...] | None = None

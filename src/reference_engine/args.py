@@ -1,0 +1,146 @@
+"""The command line: options, and the plugins and the hook that may add to them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import attrs
+
+from platform_abc.config import CACHE_DTYPES, AttentionBackendEnum, CUDAGraphMode
+from platform_abc.config_values import MODEL_DTYPES
+from reference_engine.hook_log import owner
+
+
+@attrs.define(kw_only=True)
+class EngineArgs:
+    """What a user can say, with defaults; `create_engine_config` turns it into a configuration.
+
+    Args:
+        model: folder or name of the model; `toy` is a small decoder with seeded weights.
+        block_size: tokens of a KV-cache block; None lets the attention backends choose.
+        attention_backend: name of a backend; None lets the platform choose.
+        quantization: name of a registered method; None for none.
+        additional_config: options for the platform alone.
+        executor: `uni` runs everything in this process, `mp` engine core and worker in their own.
+        hard_fail_environ: refuse unknown variables instead of warning about them.
+    """
+
+    model: str = "toy"
+    dtype: str = "auto"
+    seed: int = 0
+    max_model_len: int = 256
+    hidden_size: int = 64
+    num_layers: int = 2
+    num_attention_heads: int = 4
+    num_kv_heads: int = 2
+    vocab_size: int = 128
+    sliding_window: int | None = None
+    block_size: int | None = None
+    kv_cache_dtype: str = "auto"
+    gpu_memory_utilization: float = 0.9
+    kv_cache_memory_bytes: int | None = None
+    num_gpu_blocks_override: int | None = 64
+    max_num_seqs: int = 8
+    max_num_batched_tokens: int | None = None
+    tensor_parallel_size: int = 1
+    executor: str = "uni"
+    worker_cls: str = "auto"
+    attention_backend: str | None = None
+    quantization: str | None = None
+    enable_lora: bool = False
+    max_loras: int = 1
+    max_lora_rank: int = 8
+    cudagraph_mode: str = "NONE"
+    compilation_mode: str = "NONE"
+    custom_ops: list[str] = attrs.field(factory=list[str])
+    additional_config: dict[str, Any] | None = attrs.field(factory=dict[str, Any])
+    hard_fail_environ: bool = False
+
+    @classmethod
+    def from_cli_args(cls, namespace: argparse.Namespace) -> EngineArgs:
+        """Make the arguments from what the parser returned; options that plugins added are left out."""
+        values: Mapping[str, Any] = vars(namespace)
+        return cls(**{f.name: values[f.name] for f in attrs.fields(cls) if f.name in values})
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        value: object = json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"expected a JSON object such as '{{\"a\": 1}}': {error}") from error
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"expected a JSON object, got {text!r}")
+    return cast("dict[str, Any]", value)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the engine, with what plugins and the platform add to it.
+
+    Loads the general plugins, then hands the finished parser to the platform.
+    """
+    parser = argparse.ArgumentParser(prog="reference_engine", description="A small engine over any platform.")
+    add_cli_args(parser)
+    return parser
+
+
+def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add the engine's options to a parser, load the general plugins, and let the platform change it.
+
+    Args:
+        parser: the parser; changed and returned.
+
+    Raises:
+        ResolutionError: no platform can be chosen.
+    """
+    import platforms
+
+    plain = EngineArgs()
+    add = parser.add_argument
+    add("--model", default=plain.model, help="folder or name of the model")
+    add("--dtype", default=plain.dtype, choices=MODEL_DTYPES, help="dtype of weights and activations")
+    add("--seed", type=int, default=plain.seed, help="seed of weights and draws")
+    for name in ("max-model-len", "hidden-size", "num-layers", "num-attention-heads", "num-kv-heads"):
+        add(f"--{name}", type=_positive, default=getattr(plain, name.replace("-", "_")))
+    add("--vocab-size", type=_positive, default=plain.vocab_size)
+    add("--block-size", type=_positive, default=None, help="tokens of a KV-cache block")
+    add("--kv-cache-dtype", default=plain.kv_cache_dtype, choices=CACHE_DTYPES)
+    add("--gpu-memory-utilization", type=float, default=plain.gpu_memory_utilization)
+    add("--num-gpu-blocks-override", type=_positive, default=plain.num_gpu_blocks_override)
+    add("--max-num-seqs", type=_positive, default=plain.max_num_seqs)
+    add("--tensor-parallel-size", type=_positive, default=plain.tensor_parallel_size)
+    add("--executor", default=plain.executor, choices=("uni", "mp"), help="one process, or three")
+    add("--worker-cls", default=plain.worker_cls, help="dotted name; auto lets the platform choose")
+    add("--attention-backend", default=None, choices=[backend.name for backend in AttentionBackendEnum])
+    add("--quantization", default=None, help="name of a registered quantization method")
+    add("--enable-lora", action="store_true")
+    add("--cudagraph-mode", default=plain.cudagraph_mode, choices=[mode.name for mode in CUDAGraphMode])
+    add("--additional-config", type=_json_object, default={}, help="JSON object for the platform alone")
+    platforms.load_general_plugins()
+    _let_platform_extend(parser)
+    return parser
+
+
+def _let_platform_extend(parser: argparse.ArgumentParser) -> None:
+    from platforms import current_platform
+
+    try:
+        current_platform.pre_register_and_update(parser)
+    except Exception as error:
+        error.add_note(
+            f"raised in {owner(current_platform, 'pre_register_and_update')}, called with the parser"
+        )
+        raise
+
+
+def parse_args(argv: Sequence[str] | None = None) -> EngineArgs:
+    """Parse a command line; None takes the process's own."""
+    return EngineArgs.from_cli_args(make_parser().parse_args(argv))

@@ -1,0 +1,265 @@
+"""Creation of the configuration: the config hooks in their order, each one's work checked."""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from platform_abc.config import (
+    AttentionBackendEnum,
+    AttentionConfig,
+    CacheConfig,
+    CompilationConfig,
+    CompilationMode,
+    CUDAGraphMode,
+    DeviceConfig,
+    EngineConfig,
+    LoRAConfig,
+    ModelConfig,
+    ParallelConfig,
+    QuantizationConfig,
+    SchedulerConfig,
+)
+from platform_abc.config_values import MODEL_DTYPES
+from platform_abc.errors import ConfigError, NotSupported
+from reference_engine.hook_log import HookLog, observed, owner
+from reference_engine.quantization import resolve_quantization
+
+if TYPE_CHECKING:
+    import torch
+
+    from platform_abc.config import CacheDType
+    from platform_abc.platform import Platform
+    from reference_engine.args import EngineArgs
+
+logger = logging.getLogger(__name__)
+
+GIB = 1 << 30
+LARGE_DEVICE_BYTES = 70 * GIB
+"""From this much memory on, a step holds more tokens by default."""
+SMALL_BATCH = 2048
+LARGE_BATCH = 8192
+"""Tokens of a step by default, on a small device and on a large one."""
+
+K = TypeVar("K", bound=Enum)
+
+
+def create_engine_config(args: EngineArgs, log: HookLog | None = None) -> EngineConfig:
+    """Create the configuration in the front end.
+
+    Args:
+        args: what the user said.
+        log: where each hook's changes are recorded.
+
+    Returns:
+        A configuration that all hooks have seen, and that is valid as a whole.
+
+    Raises:
+        ConfigError: the user or a hook wrote something invalid; it says which.
+        ValueError: the platform refuses a setting.
+    """
+    from platforms import current_platform
+
+    try:
+        current_platform.pre_register_and_update()
+    except Exception as error:
+        error.add_note(f"raised in {owner(current_platform, 'pre_register_and_update')}")
+        raise
+    current_platform.validate_environ(args.hard_fail_environ)
+    config = build_config(args, current_platform)
+    config.validate(written_by="the user")
+    run_config_hooks(config, current_platform, log)
+    return config
+
+
+def run_config_hooks(config: EngineConfig, platform: Platform, log: HookLog | None = None) -> None:
+    """Run the hooks of config construction, in their order; again on the same config changes nothing.
+
+    Args:
+        config: changed in place.
+        platform: whose hooks run.
+        log: where each hook's changes are recorded.
+
+    Raises:
+        ConfigError: a hook wrote something invalid, or left the worker class open.
+    """
+    capability = platform.get_device_capability()
+    logger.debug("device capability: %s", capability)
+    with observed("apply_config_platform_defaults", platform, config, log):
+        platform.apply_config_platform_defaults(config)
+    with observed("get_default_ir_op_priority", platform, config, log):
+        defaults = platform.get_default_ir_op_priority(config)
+        kernels = config.kernel_config
+        kernels.ir_op_priority = kernels.ir_op_priority.completed_by(defaults)
+    _settle_graphs(config, platform)
+    _settle_compilation(config, platform)
+    with observed("check_and_update_config", platform, config, log):
+        platform.check_and_update_config(config)
+    if config.parallel_config.worker_cls == "auto":
+        raise ConfigError(
+            "parallel_config.worker_cls = 'auto': expected the dotted name of a worker class, which "
+            f"{owner(platform, 'check_and_update_config')} must set"
+        )
+    if not platform.support_hybrid_kv_cache():
+        config.scheduler_config.disable_hybrid_kv_cache_manager = True
+
+
+def _settle_graphs(config: EngineConfig, platform: Platform) -> None:
+    compilation = config.compilation_config
+    if compilation.cudagraph_mode is CUDAGraphMode.NONE or platform.support_static_graph_mode():
+        return
+    logger.warning(
+        "static graphs are not supported on %s: compilation_config.cudagraph_mode is NONE instead of %s",
+        platform.device_name,
+        compilation.cudagraph_mode.name,
+    )
+    compilation.cudagraph_mode = CUDAGraphMode.NONE
+
+
+def _settle_compilation(config: EngineConfig, platform: Platform) -> None:
+    compilation = config.compilation_config
+    if compilation.mode is not CompilationMode.NONE and not compilation.backend:
+        compilation.backend = platform.get_compile_backend()
+
+
+def build_config(args: EngineArgs, platform: Platform) -> EngineConfig:
+    """Make the parts from what the user said, before any config hook has seen them.
+
+    Args:
+        args: what the user said.
+        platform: asked for dtypes, limits and names.
+
+    Raises:
+        ConfigError: a value is invalid.
+        ValueError: the platform refuses the dtype, the length or the quantization.
+    """
+    model = _model_config(args, platform)
+    return EngineConfig(
+        model_config=model,
+        cache_config=CacheConfig(
+            block_size=args.block_size,
+            cache_dtype=_cache_dtype(args.kv_cache_dtype),
+            gpu_memory_utilization=args.gpu_memory_utilization,
+            kv_cache_memory_bytes=args.kv_cache_memory_bytes,
+            num_gpu_blocks_override=args.num_gpu_blocks_override,
+            sliding_window=args.sliding_window,
+        ),
+        parallel_config=_parallel_config(args, platform),
+        scheduler_config=SchedulerConfig(
+            max_num_seqs=args.max_num_seqs,
+            max_model_len=model.max_model_len,
+            max_num_batched_tokens=args.max_num_batched_tokens or default_batched_tokens(platform),
+            is_multimodal_model=model.is_multimodal_model,
+        ),
+        device_config=_device_config(platform),
+        attention_config=AttentionConfig(backend=_attention_backend(args.attention_backend)),
+        compilation_config=CompilationConfig(
+            mode=_by_name(CompilationMode, "compilation_mode", args.compilation_mode),
+            cudagraph_mode=_by_name(CUDAGraphMode, "cudagraph_mode", args.cudagraph_mode),
+            custom_ops=list(args.custom_ops),
+        ),
+        lora_config=LoRAConfig(max_loras=args.max_loras, max_lora_rank=args.max_lora_rank)
+        if args.enable_lora
+        else None,
+        quant_config=QuantizationConfig(quant_method=args.quantization) if args.quantization else None,
+        additional_config=args.additional_config,
+    )
+
+
+def _by_name(kind: type[K], name: str, value: str) -> K:
+    try:
+        return kind[value]
+    except KeyError as error:
+        names = ", ".join(member.name for member in kind)
+        raise ConfigError(f"{name} = {value!r}: expected one of {names}") from error
+
+
+def _attention_backend(name: str | None) -> AttentionBackendEnum | None:
+    return None if name is None else _by_name(AttentionBackendEnum, "attention_backend", name)
+
+
+def _cache_dtype(name: str) -> CacheDType:
+    # The part refuses a name that is none; this only tells the checkers that it was a string.
+    return cast("CacheDType", name)
+
+
+def _device_config(platform: Platform) -> DeviceConfig:
+    # Where inputs are prepared on the host, the config's device is the host, whatever computes.
+    device = "cpu" if platform.uses_host_device_handling() else platform.device_type
+    return DeviceConfig(device=device, device_type=platform.device_type)
+
+
+def _parallel_config(args: EngineArgs, platform: Platform) -> ParallelConfig:
+    return ParallelConfig(
+        tensor_parallel_size=args.tensor_parallel_size,
+        distributed_executor_backend=args.executor,
+        worker_cls=args.worker_cls,
+        disable_custom_all_reduce=not platform.use_custom_allreduce(),
+    )
+
+
+def _model_config(args: EngineArgs, platform: Platform) -> ModelConfig:
+    quantization = args.quantization
+    if quantization is not None:
+        resolve_quantization(quantization, platform)
+    return ModelConfig(
+        model=args.model,
+        dtype=resolve_dtype(args.dtype, platform),
+        seed=args.seed,
+        max_model_len=platform.check_max_model_len(args.max_model_len),
+        hidden_size=args.hidden_size,
+        num_layers=args.num_layers,
+        num_attention_heads=args.num_attention_heads,
+        num_kv_heads=args.num_kv_heads,
+        vocab_size=args.vocab_size,
+        sliding_window=args.sliding_window,
+        quantization=quantization,
+    )
+
+
+def resolve_dtype(name: str, platform: Platform) -> torch.dtype:
+    """Turn the spelling of a dtype into a `torch.dtype` that the platform computes in.
+
+    Args:
+        name: `auto` takes the platform's first.
+        platform: asked for what it supports.
+
+    Raises:
+        ConfigError: there is no such dtype, or the platform lists none.
+        ValueError: the platform refuses it.
+    """
+    import torch
+
+    if name == "auto":
+        supported = platform.supported_dtypes
+        if not supported:
+            raise ConfigError(
+                f"model_config.dtype = 'auto': {type(platform).__name__} lists no supported dtype"
+            )
+        return supported[0]
+    if name not in MODEL_DTYPES:
+        raise ConfigError(f"model_config.dtype = {name!r}: expected one of {', '.join(MODEL_DTYPES)}")
+    dtype: torch.dtype = getattr(torch, name)
+    try:
+        platform.check_if_supports_dtype(dtype)
+    except NotSupported:
+        logger.debug("%s does not check dtypes before a worker starts", type(platform).__name__)
+    return dtype
+
+
+def default_batched_tokens(platform: Platform) -> int:
+    """Return the tokens of a step where the user says nothing: more on a device with much memory.
+
+    Args:
+        platform: asked for memory and name; one that does not answer counts as small.
+    """
+    try:
+        memory = platform.get_device_total_memory()
+        name = platform.get_device_name()
+    except Exception:
+        # Any failure: a default must be found on machines without the device too.
+        logger.debug("the device does not tell its memory; taking the small default", exc_info=True)
+        return SMALL_BATCH
+    logger.debug("%s has %.1f GiB", name, memory / GIB)
+    return LARGE_BATCH if memory >= LARGE_DEVICE_BYTES and not platform.is_tpu() else SMALL_BATCH

@@ -1,0 +1,83 @@
+"""What each hook changed in the configuration, and who wrote what is wrong with it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Generator, Sequence
+
+import attrs
+
+from platform_abc.config import Change, EngineConfig, diff, snapshot
+from platform_abc.errors import ConfigError, NotSupported
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class HookChanges:
+    """The changes that one call of a hook made.
+
+    Args:
+        hook: the member's name.
+        changes: what differs after the call.
+    """
+
+    hook: str
+    changes: Sequence[Change]
+
+    def __str__(self) -> str:
+        return f"{self.hook}: " + ("; ".join(map(str, self.changes)) or "changed nothing")
+
+
+@attrs.define
+class HookLog:
+    """The calls of config hooks so far, in order."""
+
+    calls: list[HookChanges] = attrs.field(factory=list[HookChanges], init=False)
+
+    def of(self, hook: str) -> Sequence[HookChanges]:
+        """Return the calls of one hook."""
+        return [call for call in self.calls if call.hook == hook]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.calls))
+
+
+def owner(platform: object, hook: str) -> str:
+    """Return a hook's full name for messages: `hook check_and_update_config of CpuPlatform`."""
+    return f"hook {hook} of {type(platform).__name__}"
+
+
+@contextlib.contextmanager
+def observed(
+    hook: str, platform: object, config: EngineConfig, log: HookLog | None = None
+) -> Generator[None]:
+    """Watch one call of a config hook: record its changes, and check the whole config after it.
+
+    Args:
+        hook: the member that is called within the `with` block.
+        platform: whose hook it is.
+        config: what the hook may change.
+        log: where the changes go; None for nowhere but the debug log.
+
+    Raises:
+        ConfigError: the hook assigned, or left behind, what the configuration refuses; the message
+            names the field and the hook. Any other exception of the hook passes with a note.
+    """
+    before = snapshot(config)
+    who = owner(platform, hook)
+    try:
+        yield
+    except NotSupported:
+        raise
+    except ConfigError as error:
+        raise ConfigError(f"{error} (raised in {who})") from error
+    except Exception as error:
+        error.add_note(f"raised in {who}")
+        raise
+    config.validate(written_by=who)
+    call = HookChanges(hook, diff(before, snapshot(config)))
+    logger.debug("%s", call)
+    if log is not None:
+        log.calls.append(call)

@@ -1,0 +1,138 @@
+"""The attention selector: asks the platform once for each combination of facts."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from platform_abc.components.attention import AttentionBackend
+from platform_abc.config import AttentionBackendEnum, AttentionSelectorConfig, get_current_config
+from platform_abc.errors import NotSupported
+from platform_abc.qualname import resolve_obj_by_qualname
+
+if TYPE_CHECKING:
+    import torch
+
+    from platform_abc.config import CacheDType
+
+
+def get_attn_backend(
+    head_size: int,
+    dtype: torch.dtype,
+    kv_cache_dtype: CacheDType | None,
+    block_size: int | None = None,
+    *,
+    use_mla: bool = False,
+    has_sink: bool = False,
+    use_sparse: bool = False,
+    has_sliding_window: bool = False,
+    attn_type: str = "decoder",
+    num_heads: int | None = None,
+) -> type[AttentionBackend]:
+    """Return the attention backend for one kind of layer, under the current config.
+
+    Args:
+        head_size: elements of one head.
+        dtype: dtype of queries.
+        kv_cache_dtype: how this layer stores keys and values.
+        block_size: tokens of a block; None before it is chosen.
+        use_mla: attention over a compressed latent.
+        has_sink: the layer has attention sinks.
+        use_sparse: the layer attends to chosen tokens only.
+        has_sliding_window: a token's view is limited.
+        attn_type: what attends to what.
+        num_heads: query heads of this rank.
+
+    Raises:
+        ValueError: the platform names no backend, or one that is not valid here.
+        QualnameError: the name cannot be imported.
+    """
+    from platforms import current_platform
+
+    config = get_current_config()
+    facts = AttentionSelectorConfig(
+        head_size=head_size,
+        dtype=dtype,
+        kv_cache_dtype=kv_cache_dtype,
+        block_size=block_size,
+        use_mla=use_mla,
+        has_sink=has_sink,
+        use_sparse=use_sparse,
+        has_sliding_window=has_sliding_window,
+        attn_type=attn_type,
+    )
+    return _select(
+        config.attention_config.backend,
+        facts,
+        num_heads,
+        # A picker may look up the run-wide dtype in the current config, and another platform answers
+        # differently, so both belong to the key.
+        run_kv_cache_dtype=config.cache_config.cache_dtype,
+        platform_type=type(current_platform),
+    )
+
+
+@cache
+def _select(
+    backend: AttentionBackendEnum | None,
+    facts: AttentionSelectorConfig,
+    num_heads: int | None,
+    *,
+    run_kv_cache_dtype: CacheDType,
+    platform_type: type,
+) -> type[AttentionBackend]:
+    from platforms import current_platform
+
+    del run_kv_cache_dtype, platform_type
+    try:
+        name = current_platform.get_attn_backend_cls(
+            backend,
+            attn_selector_config=facts,
+            num_heads=num_heads,
+        )
+    except NotSupported as error:
+        raise ValueError(
+            f"{current_platform.device_name} has no attention backend for {facts}: {error}"
+        ) from error
+    if not name:
+        raise ValueError(
+            f"invalid attention backend for {current_platform.device_name}: get_attn_backend_cls of "
+            f"{type(current_platform).__name__} returned {name!r}, expected a dotted name"
+        )
+    chosen = resolve_obj_by_qualname(name)
+    if not (isinstance(chosen, type) and issubclass(chosen, AttentionBackend)):
+        raise ValueError(
+            f"invalid attention backend for {current_platform.device_name}: {name} is {chosen!r}, "
+            "expected a class that derives from platform_abc.components.attention.AttentionBackend"
+        )
+    _check_choice(backend, chosen, facts, current_platform.device_name)
+    return chosen
+
+
+def _check_choice(
+    asked: AttentionBackendEnum | None,
+    chosen: type[AttentionBackend],
+    facts: AttentionSelectorConfig,
+    device_name: str,
+) -> None:
+    """Refuse a choice that is not what the user asked for, or that cannot do the work.
+
+    Raises:
+        ValueError: naming the backend, and why.
+    """
+    if asked is not None and asked is not AttentionBackendEnum.CUSTOM and chosen.get_name() != asked.name:
+        raise ValueError(
+            f"attention backend {asked.name} was asked for, but {device_name} chose {chosen.get_name()}: "
+            "a platform must refuse a backend that it does not have, not replace it"
+        )
+    reasons = chosen.validate_configuration(facts)
+    if reasons:
+        raise ValueError(
+            f"attention backend {chosen.get_name()} cannot serve this layer on {device_name}: "
+            + "; ".join(reasons)
+        )
+
+
+def clear_cache() -> None:
+    """Forget all answers, so that the platform is asked again."""
+    _select.cache_clear()

@@ -1,0 +1,113 @@
+"""The start of a worker, in whichever process it lives: kernels, class, device, model, block size."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from platform_abc.components.kernels import IR_OPS
+from platform_abc.components.worker import WorkerBase
+from platform_abc.errors import ConfigError
+from platform_abc.qualname import resolve_obj_by_qualname
+from reference_engine import trace
+from reference_engine.hook_log import HookLog, observed, owner
+
+if TYPE_CHECKING:
+    from platform_abc.config import EngineConfig
+
+
+def load_plugins() -> None:
+    """Resolve the platform of this process, then load the general plugins and let it speak its warnings.
+
+    Raises:
+        ResolutionError: no platform can be chosen.
+    """
+    import platforms
+
+    platforms.load_general_plugins()
+    from platforms import current_platform
+
+    trace.step("general plugins")
+    current_platform.log_warnings()
+
+
+def start_worker(
+    config: EngineConfig, *, rank: int = 0, distributed_init_method: str = "", log: HookLog | None = None
+) -> WorkerBase:
+    """Start one worker up to its loaded model and the chosen block size.
+
+    Args:
+        config: the engine's configuration; the block-size hook changes it.
+        rank: this worker among all.
+        distributed_init_method: where the ranks meet; empty for one rank.
+        log: where the hook's changes are recorded.
+
+    Raises:
+        ConfigError: `parallel_config.worker_cls` names no worker, or a hook wrote nonsense.
+    """
+    from platforms import current_platform
+
+    # Its import is what imports the platform's compiled kernels.
+    importlib.import_module("reference_engine.custom_ops")
+    try:
+        current_platform.register_triton_kernel_overrides()
+    except Exception as error:
+        error.add_note(f"raised in {owner(current_platform, 'register_triton_kernel_overrides')}")
+        raise
+    install_ir_ops(config)
+    worker_cls = resolve_worker_cls(config)
+    trace.step("the worker class is imported")
+    worker = worker_cls(
+        vllm_config=config,
+        local_rank=rank,
+        rank=rank,
+        distributed_init_method=distributed_init_method,
+        is_driver_worker=rank == 0,
+    )
+    from reference_engine.model import build_model
+
+    worker.init_device()
+    worker.load_model(build_model)
+    with observed("update_block_size_for_backend", current_platform, config, log):
+        current_platform.update_block_size_for_backend(config)
+    return worker
+
+
+def install_ir_ops(config: EngineConfig) -> None:
+    """Import the platform's implementations of IR ops and put them in the configuration's order.
+
+    Args:
+        config: the engine's configuration.
+
+    Raises:
+        ValueError: the order names an implementation that nobody has registered.
+    """
+    from platforms import current_platform
+
+    importlib.import_module("reference_engine.ir_ops")
+    current_platform.import_ir_kernels()
+    IR_OPS.set_priorities(config.kernel_config.ir_op_priority.by_op())
+
+
+def resolve_worker_cls(config: EngineConfig) -> type[WorkerBase]:
+    """Return the class that `parallel_config.worker_cls` names.
+
+    Args:
+        config: the engine's configuration.
+
+    Raises:
+        ConfigError: it is still `auto`, or the class is no worker.
+        QualnameError: the name cannot be imported.
+    """
+    name = config.parallel_config.worker_cls
+    if name == "auto":
+        raise ConfigError(
+            "parallel_config.worker_cls = 'auto': expected a dotted name, set by check_and_update_config"
+        )
+    chosen = resolve_obj_by_qualname(name)
+    if not (isinstance(chosen, type) and issubclass(chosen, WorkerBase)):
+        raise ConfigError(
+            f"parallel_config.worker_cls = {name!r}: expected a class that derives from "
+            "platform_abc.components.worker.WorkerBase"
+        )
+    return chosen
