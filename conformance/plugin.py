@@ -34,6 +34,9 @@ from platform_abc.errors import CONTRACT_VERSION
 
 KIT_FOLDER: Final = Path(next(iter(conformance.__path__))).resolve()
 _NAME: Final = "conformance-kit"
+_CARRIED: Final = "conformance"
+"""The attribute of a test report that holds, as JSON, `result` and `also`: the results of prerequisites
+that had to be computed for it."""
 _OPTIONS: Final = (
     "platform", "report", "html", "level", "require", "select", "strict", "config", "timeout", "engine",
     "contract",
@@ -55,13 +58,6 @@ def attach(config: pytest.Config) -> None:
     """Register the kit with a pytest run; a second call does nothing."""
     if not config.pluginmanager.has_plugin(_NAME):
         config.pluginmanager.register(Kit(config), _NAME)
-
-
-class Report(pytest.TestReport):
-    """A test report that carries a check's result, also from an xdist worker."""
-
-    conformance: str
-    """JSON: `result`, and `also`, the results of prerequisites that this run had to compute."""
 
 
 class CheckItem(pytest.Item):
@@ -169,7 +165,6 @@ class Kit:
                 lines.append(f"conformance: {beside} is not part of the kit and is not used by it")
         return lines
 
-    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Read the settings and open the platform; what the user got wrong ends the run here."""
         try:
@@ -262,14 +257,14 @@ class Kit:
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
 
-    def _report(self, item: CheckItem, result: CheckResult) -> Report:
+    def _report(self, item: CheckItem, result: CheckResult) -> pytest.TestReport:
         told = self._pytest_outcome(result)
         longrepr: Any = None
         if told == "failed":
             longrepr = "\n".join(block(result, self.settings))
         elif told == "skipped":
             longrepr = (str(item.path), 0, f"{result.check.id}: {short(result)}")
-        report = Report(
+        report = pytest.TestReport(
             nodeid=item.nodeid,
             location=item.location,
             keywords={name: 1 for name in item.keywords},
@@ -281,11 +276,11 @@ class Kit:
         assert self.runner is not None  # it has just given the result
         also = [one for one in self.runner.known() if one.check.id not in self._told]
         self._told.update(one.check.id for one in also)
-        report.conformance = json.dumps(
-            {"result": result_to_json(result), "also": [result_to_json(one) for one in also]}
-        )
+        # Attributes of a report travel from xdist workers as they are, as long as they are plain values.
+        carried = {"result": result_to_json(result), "also": [result_to_json(one) for one in also]}
+        setattr(report, _CARRIED, json.dumps(carried))
         if result.outcome is Outcome.XFAIL or (result.outcome is Outcome.XPASS and told == "passed"):
-            report.wasxfail = result.reason  # pyright: ignore[reportAttributeAccessIssue]
+            setattr(report, "wasxfail", result.reason)  # noqa: B010  pytest's own, undeclared
         return report
 
     def _pytest_outcome(self, result: CheckResult) -> Any:
@@ -303,9 +298,10 @@ class Kit:
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """The kit's outcomes have words of their own."""
-        result = self._result_of(report)
-        if result is None:
+        data = self._carried(report)
+        if data is None:
             return None
+        result = result_from_json(data["result"], self.checks)
         category, letter, word, colour = _WORDS[result.outcome]
         if result.outcome is Outcome.FAIL and not report.failed:
             category, letter, word, colour = ("warned", "w", "WARNED", "yellow")
@@ -317,18 +313,17 @@ class Kit:
         """Keep the result; under xdist this runs in the controller for every worker's checks."""
         if self.is_worker:
             return
-        result = self._result_of(report)
-        if result is not None:
+        data = self._carried(report)
+        if data is not None:
+            result = result_from_json(data["result"], self.checks)
             self.reported[result.check.id] = result
-            data = json.loads(report.conformance)  # type: ignore[attr-defined]
             for one in data["also"]:
                 self.also.setdefault(one["id"], result_from_json(one, self.checks))
 
-    def _result_of(self, report: pytest.TestReport) -> CheckResult | None:
-        text = getattr(report, "conformance", None)
-        if not isinstance(text, str):
-            return None
-        return result_from_json(json.loads(text)["result"], self.checks)
+    def _carried(self, report: pytest.TestReport) -> dict[str, Any] | None:
+        text = getattr(report, _CARRIED, None)
+        data: dict[str, Any] | None = json.loads(text) if isinstance(text, str) else None
+        return data
 
     # End
 
@@ -343,8 +338,7 @@ class Kit:
             self._close_host()
             return (yield)
         self.interrupted = self.interrupted or (exitstatus == pytest.ExitCode.INTERRUPTED and not self._all_ran())
-        results = self.results()
-        self.judgement = judge(results, self.settings, interrupted=self.interrupted) if self._any() else NOTHING
+        self.judgement = self._judge(exitstatus)
         result = yield
         if self.judgement is NOTHING:
             self.problem = self._nothing_ran()
@@ -388,8 +382,12 @@ class Kit:
             reason = "deselected by pytest or not reached; to run it: leave out -k, -m, -x and the like"
         return CheckResult(check, Outcome.SKIPPED, reason=reason)
 
-    def _any(self) -> bool:
-        return bool(self.reported) or self.interrupted
+    def _judge(self, exitstatus: int) -> Judgement:
+        if exitstatus == pytest.ExitCode.INTERNAL_ERROR:
+            return Judgement(Verdict.UNDETERMINED, 3, "pytest itself broke, see above")
+        if not self.reported and not self.interrupted:
+            return NOTHING
+        return judge(self.results(), self.settings, interrupted=self.interrupted)
 
     def _all_ran(self) -> bool:
         return self.plan is not None and all(one in self.reported for one in self.plan.chosen)

@@ -85,6 +85,15 @@ def resolve(given: Mapping[str, object], *, config: str | None, here: Path) -> S
     )
 
 
+def resolve_level(level: Level | str | None) -> Level | None:
+    """A level given as itself or by its label.
+
+    Raises:
+        UsageProblem: there is no such level.
+    """
+    return level if level is None or isinstance(level, Level) else _level(level, "level", True)
+
+
 def version_key(version: str) -> tuple[int, ...]:
     """A contract version as something to compare.
 

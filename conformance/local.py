@@ -1,0 +1,91 @@
+"""Judges a class that no child can import by name: checks run in forks of this very process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import attrs
+
+from conformance.answers import from_json, to_json
+from conformance.catalogue import checks_of
+from conformance.context import CheckContext, locate
+from conformance.engines import choose
+from conformance.engines.base import Adapter
+from conformance.isolation.client import Opening, Ran
+from conformance.isolation.died import ChildDied
+from conformance.isolation.environment import child_environment, import_path
+from conformance.isolation.forked import CAN_FORK, Forker, Task
+from conformance.isolation.fresh import Starter
+from conformance.isolation.inline import restored
+from conformance.perform import perform
+from conformance.problems import UsageProblem
+
+
+@attrs.define
+class Local:
+    """The source of answers for a local class.
+
+    Args:
+        cls: the class.
+        engine: the adapter's name; None to go by the class.
+        limit: seconds for each check.
+        checks_from: the module that has the checks, or None for the kit's own.
+    """
+
+    cls: type
+    engine: str | None = None
+    limit: float = 120.0
+    checks_from: str | None = None
+    importable_by_name: bool = False
+    _scratch: Path | None = None
+    _adapter: Adapter | None = None
+
+    def open(self) -> Opening:
+        """Prepare the engine in this process."""
+        try:
+            self._adapter = choose(self.cls, self.engine)
+        except UsageProblem as problem:
+            return Opening("usage", problem.line)
+        self._scratch = Path(tempfile.mkdtemp(prefix="platform-abc-"))
+        before = dict(os.environ)
+        try:
+            os.environ.update(self._adapter.environment(str(self._scratch)))
+            self._adapter.prepare()
+        except Exception as error:
+            return Opening("error", f"the engine raised {type(error).__name__}: {error}")
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+        name = f"{self.cls.__module__}.{self.cls.__qualname__}"
+        return Opening("ready", engine=self._adapter.name, qualname=name, location=locate(self.cls) or name)
+
+    def run(self, check_id: str) -> Ran:
+        """Run one check in a fork of this process, or in it where fork is unsafe."""
+        assert self._scratch is not None  # it is open
+        assert self._adapter is not None  # it is open
+        adapter = self._adapter
+        check = checks_of(self.checks_from)[check_id]
+        path = import_path()
+        variables = {**child_environment(self._scratch, path), **adapter.environment(str(self._scratch))}
+        starter = Starter(path, variables, self._scratch, self.limit)
+
+        def context(starter: Starter) -> CheckContext:
+            return CheckContext(self.cls, adapter, starter.fresh, importable_by_name=False)
+
+        if not CAN_FORK:
+            with restored(self.cls):
+                return Ran(perform(check, context(starter)))
+        task: Task = lambda extend: to_json(perform(check, context(attrs.evolve(starter, extend=extend))))  # noqa: E731
+        ended = Forker(self._scratch).run(task, self.limit)
+        if ended.answer is None:
+            return Ran(None, ended.died or ChildDied("exit", "unknown"), ended.output)
+        return Ran(from_json(ended.answer), None, ended.output)
+
+    def close(self) -> None:
+        """Remove every file of the run."""
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None
