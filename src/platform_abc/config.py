@@ -293,7 +293,7 @@ def _members(value: object) -> dict[str, object] | None:
         # vars, not the declared fields: a hook may hang a value of its own on a part. A slotted or
         # frozen class of a vendor has none; it is a leaf, shown by its repr.
         own = cast("dict[str, object] | None", getattr(cast("object", value), "__dict__", None))
-        return None if own is None else dict(own)
+        return own if own is None else {**own}
     if isinstance(value, dict):
         items = cast("dict[object, object]", value)
         if all(isinstance(key, str) for key in items):
@@ -311,8 +311,8 @@ def _flatten(prefix: str, value: object, into: dict[str, object], above: tuple[i
         return
     for name, member in members.items():
         path = f"{prefix}.{name}" if prefix else name
-        if isinstance(member, dict) and path == "compilation_config.static_forward_context":
-            layers = cast("dict[str, object]", member)
+        layers = _members(member) if path == "compilation_config.static_forward_context" else None
+        if layers is not None:
             into[path] = tuple(f"{key}: {type(layer).__name__}" for key, layer in layers.items())
         else:
             _flatten(path, member, into, (*above, id(value)))

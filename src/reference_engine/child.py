@@ -5,6 +5,7 @@ The child resolves the platform again and refuses to work on another one than it
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import pickle
 import time
@@ -198,18 +199,21 @@ def _prepare(serve: Serve, start: ChildStart) -> Handler:
     report = platforms.resolution_report()
     require_same_platform(ResolutionReport.from_json(start.report), report)
     trace = Trace(start.process, start.instance)
+    # Kept by the handler below, so the trace runs as long as the process.
+    recording = contextlib.ExitStack()
     if start.traced:
         from platforms import current_platform
 
         trace.note_resolution(report)
-        # For the life of the process, so never left.
-        record(trace, current_platform).__enter__()
+        recording.enter_context(record(trace, current_platform))
     load_plugins()
     config: EngineConfig = pickle.loads(start.config)  # noqa: S301 - from our own parent
     config.validate(written_by="the process that sent it")
     handler = serve(config, start)
 
     def answer(name: str, args: tuple[Any, ...]) -> Any:
+        if name == "close":
+            recording.close()
         return list(trace.seen) if name == "trace" else handler(name, args)
 
     return answer

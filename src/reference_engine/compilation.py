@@ -53,4 +53,6 @@ def compile_step(step: C, config: EngineConfig) -> C:
 
     install_passes(config)
     options = compilation.inductor_compile_config if compilation.backend == "inductor" else None
-    return cast("C", torch.compile(step, backend=compilation.backend or "inductor", options=options))
+    # torch's own annotation of `compile` is partly unknown to checkers.
+    compile_: Callable[..., object] = getattr(torch, "compile")  # noqa: B009
+    return cast("C", compile_(step, backend=compilation.backend or "inductor", options=options))

@@ -5,6 +5,8 @@ So it is imported late, by the worker, never by another module of the engine at 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from platforms import current_platform
@@ -31,4 +33,6 @@ attention = torch.library.custom_op("reference_engine::attention", _attention, m
 
 Takes query `[T, H, D]`, key and value `[T, K, D]`, output `[T, H, D]`, which it fills, and the layer's name.
 """
-attention.register_fake(_attention_of_shapes)
+# torch's own annotation of this one is partly unknown to checkers.
+_register_fake: Callable[..., object] = getattr(torch.library, "register_fake")  # noqa: B009
+_register_fake("reference_engine::attention", _attention_of_shapes)

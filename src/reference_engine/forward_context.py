@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Generator, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
@@ -81,7 +81,7 @@ def set_forward_context(
     """
     from platforms import current_platform
 
-    given: object = current_platform.set_additional_forward_context(
+    given = current_platform.set_additional_forward_context(
         attn_metadata=attn_metadata,
         vllm_config=config,
         dp_metadata=None,
@@ -91,19 +91,19 @@ def set_forward_context(
         batch_descriptor=None,
         ubatch_slices=None,
     )
-    if not isinstance(given, Mapping):
+    # From a vendor, so its annotation proves nothing.
+    if not isinstance(cast("object", given), Mapping):
         raise TypeError(
             f"set_additional_forward_context of {type(current_platform).__name__} returned {given!r}, "
             "expected a mapping"
         )
-    additional: Mapping[str, Any] = given
     context = ForwardContext(
         config=config,
         attn_metadata=attn_metadata,
         kv_caches=kv_caches,
         num_tokens=num_tokens,
         cudagraph_runtime_mode=cudagraph_runtime_mode,
-        additional=additional,
+        additional=given,
     )
     started = time.perf_counter()
     token = _current.set(context)

@@ -114,7 +114,9 @@ class DecoderLayer(torch.nn.Module):
         qkv = self.qkv(rms_norm(x, self.norms[0], EPSILON))
         query, key, value = qkv.split([self.query_width, self.kv_width, self.kv_width], dim=-1)
         x = x + self.out(self.attention(query.contiguous(), key.contiguous(), value.contiguous()))
-        return x + self.down(torch.nn.functional.silu(self.up(rms_norm(x, self.norms[1], EPSILON))))
+        wide: torch.Tensor = self.up(rms_norm(x, self.norms[1], EPSILON))
+        added: torch.Tensor = self.down(torch.nn.functional.silu(wide))
+        return x + added
 
 
 class ToyModel(torch.nn.Module):
