@@ -91,7 +91,8 @@ def _method_fault(name: str, override: object, default: object) -> str:
         if _binds(override) and not isinstance(override, property):
             # A descriptor that this module does not know may well give something callable.
             return ""
-        return f"is a {_kind(override)}, but the engine calls it; make it a method"
+        wanted = "class method" if _is_a(default, classmethod) else "method"
+        return f"is a {_kind(override)}, but the engine calls it; make it a {wanted}"
     faults: list[str] = []
     if _is_a(default, classmethod) and not _is_a(override, classmethod):
         faults.append(
