@@ -73,7 +73,7 @@ class Plugin:
         return loaded
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class PluginFailure:
     """A plugin that could not be loaded or run.
 
@@ -90,7 +90,7 @@ class PluginFailure:
     traceback: str
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class LoadedPlugins:
     """What loading one group gave.
 
@@ -299,15 +299,16 @@ def _entry_points(groups: tuple[str, ...]) -> list[EntryPoint]:
 
 
 def _unknown_names(allowed: frozenset[str] | None, plugins: Iterable[Plugin], variable: str) -> list[str]:
+    known = sorted({plugin.name for plugin in plugins})
+    return [_unknown_name(name, known, variable) for name in sorted((allowed or frozenset()) - set(known))]
+
+
+def _unknown_name(name: str, known: list[str], variable: str) -> str:
     import difflib
 
-    known = sorted({plugin.name for plugin in plugins})
-    complaints: list[str] = []
-    for name in sorted((allowed or frozenset()) - set(known)):
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"installed are: {', '.join(known) or 'none'}"
-        complaints.append(f"{variable} names the plugin {name!r}, which is not installed; {hint}")
-    return complaints
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"installed are: {', '.join(known) or 'none'}"
+    return f"{variable} names the plugin {name!r}, which is not installed; {hint}"
 
 
 def _shared_names(plugins: Iterable[Plugin], last_wins: bool) -> list[str]:

@@ -12,7 +12,7 @@ import attrs
 logger = logging.getLogger(__name__)
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class Reasons:
     """What a detector says while it runs; `quiet` while the winner is asked again."""
 

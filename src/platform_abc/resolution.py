@@ -6,7 +6,6 @@ nothing but `ResolutionError`, whose `report` tells what happened until then.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 import sys
@@ -14,7 +13,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Final
 
 import attrs
 
@@ -40,7 +38,7 @@ Progress = Callable[[str, str], None]
 logger = logging.getLogger(__name__)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class ResolutionSpec:
     """How one engine chooses its platform.
 
@@ -138,7 +136,7 @@ def _ignore(step: str, subject: str) -> None:
     """Report progress to nobody."""
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class _Candidate:
     """A detector that can be asked."""
 
@@ -156,7 +154,7 @@ class _Candidate:
         )
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class _Run:
     """One resolution in progress: the rules as methods, what happened as fields."""
 
@@ -426,11 +424,9 @@ def _shown(value: object) -> str:
     return text if len(text) <= 200 else f"{text[:200]}…"
 
 
-_ABSENT: Final = object()
-
-
 def _has(cls: type, name: str) -> bool:
-    return inspect.getattr_static(cls, name, _ABSENT) is not _ABSENT
+    """Say whether a class has a name, without reading it: reading may run code of the platform."""
+    return any(name in vars(base) for base in cls.__mro__)
 
 
 def _variables(spec: ResolutionSpec) -> dict[str, str]:

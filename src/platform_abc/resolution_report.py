@@ -6,7 +6,6 @@ another process.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Final, Literal, TypeVar, cast, get_args
 
@@ -93,6 +92,8 @@ class ResolutionReport:
 
     def to_json(self, indent: int | None = None) -> str:
         """Return the report as a JSON object; `from_json` reads it back."""
+        import json
+
         return json.dumps({"schema": SCHEMA, **attrs.asdict(self)}, indent=indent)
 
     @classmethod
@@ -102,6 +103,8 @@ class ResolutionReport:
         Raises:
             ValueError: not such an object, or of another schema.
         """
+        import json
+
         try:
             data = _Fields(json.loads(text), "report")
             if data.of("schema", int) != SCHEMA:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import platform as host
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -252,7 +251,7 @@ def _is_installed(name: str) -> bool:
 
 def _in_wsl() -> bool:
     """Say whether this is Linux under Windows, by the kernel's name."""
-    return "microsoft" in " ".join(host.uname()).lower()
+    return hasattr(os, "uname") and "microsoft" in " ".join(os.uname()).lower()
 
 
 def _hip_torch_has_device() -> bool:

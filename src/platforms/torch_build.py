@@ -44,7 +44,7 @@ def torch_build() -> TorchBuild:
     """
     try:
         distribution = importlib.metadata.distribution("torch")
-        version = distribution.version or ""
+        version, requires = _headers(distribution)
     except importlib.metadata.PackageNotFoundError:
         return TorchBuild("missing", "", "torch is not installed (pip install torch)")
     except Exception as error:  # noqa: BLE001  (damaged metadata)
@@ -61,13 +61,26 @@ def torch_build() -> TorchBuild:
         return TorchBuild(
             kind_of_file, version, f"{named} is a build for {kind_of_file}, by torch/version.py"
         )
-    requirement, required = _by_requirements(distribution.requires or [])
+    requirement, required = _by_requirements(requires)
     if requirement:
         return TorchBuild(required, version, f"{named} requires {requirement}, so it is a build for a GPU")
     elsewhere = _by_version_file(_imported_from())
     if elsewhere is not None:  # an editable install: the code is not beside its metadata
         return TorchBuild(elsewhere, version, f"{named} is a build for {elsewhere}, by torch/version.py")
     return TorchBuild("cpu", version, f"{named} requires no GPU library, so it is a CPU build")
+
+
+def _headers(distribution: importlib.metadata.Distribution) -> tuple[str, list[str]]:
+    """Return version and requirements.
+
+    Parsing torch's long metadata with the e-mail parser costs milliseconds, several times in a
+    resolution, so the two headers are picked out of the text where there is one.
+    """
+    head = (distribution.read_text("METADATA") or "").partition("\n\n")[0]
+    version = re.search(r"^Version: *(\S+)", head, re.MULTILINE)
+    if version is None:
+        return distribution.version or "", distribution.requires or []
+    return version[1], re.findall(r"^Requires-Dist: *(.+)$", head, re.MULTILINE)
 
 
 def _by_version_file(path: Path | None) -> Build | None:
