@@ -56,7 +56,8 @@ def _undeclared(ours: object, theirs: object | None) -> str:
 
     for name in sorted(vars(torch.cpu)):
         taken = [hasattr(type(one), name) for one in (ours, theirs) if one is not None]
-        if not name.startswith("_") and not any(taken) and getattr(torch.cpu, name) is not None:
+        own = str(getattr(getattr(torch.cpu, name), "__module__", "")).startswith("torch.cpu")
+        if own and not name.startswith("_") and not any(taken):
             return name
     raise LookupError("torch.cpu has no name that the platforms leave to the fallback")
 
