@@ -90,11 +90,11 @@ class CheckContext:
     def finding(
         self, member: str, *, contract_says: str, platform_did: str, hint: str, location: str = ""
     ) -> Finding:
-        """Make a `Finding`; its location is where the member is defined unless another is given."""
+        """Make a `Finding`; it points to the member's definition, or the class's where no member is named."""
         return Finding(
             contract_says=contract_says,
             platform_did=platform_did,
-            member=member,
+            member=member or self.platform_cls.__name__,
             location=location or self.locate(member),
             hint=hint,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import traceback
 from collections.abc import Mapping
@@ -13,7 +14,8 @@ from conformance.context import CheckContext, describe, short
 from conformance.model import Skip, Violation
 from platform_abc.errors import DeviceUnavailable, MissingDependency
 
-HOOKS: Final = ("pre_register_and_update", "apply_config_platform_defaults", "check_and_update_config")
+PRE_REGISTER: Final = "pre_register_and_update"
+HOOKS: Final = (PRE_REGISTER, "apply_config_platform_defaults", "check_and_update_config")
 """The hooks that run while a config is built, in the engine's order."""
 
 SECOND: Final = HOOKS[1:]
@@ -79,11 +81,12 @@ def run_hooks(ctx: CheckContext, config: Any, hooks: tuple[str, ...] = HOOKS) ->
     with ctx.adapter.active(ctx.platform):
         for hook in hooks:
             call = getattr(ctx.platform, hook)
-            try:
-                if hook == "pre_register_and_update":
+            if hook == PRE_REGISTER:
+                with contextlib.suppress(Exception):  # config.pre-register judges what it raises
                     call()
-                else:
-                    call(config)
+                continue
+            try:
+                call(config)
             except (MissingDependency, DeviceUnavailable) as error:
                 raise Skip(str(error), error.remedy) from error
             except (NotImplementedError, ValueError) as error:
@@ -92,18 +95,17 @@ def run_hooks(ctx: CheckContext, config: Any, hooks: tuple[str, ...] = HOOKS) ->
                 raise hook_raised(ctx, hook, error) from error
 
 
-def hook_raised(ctx: CheckContext, hook: str, error: Exception, case: str = "") -> Exception:
+def hook_raised(ctx: CheckContext, hook: str, error: Exception) -> Exception:
     """What a hook's exception means: a Skip where the device is absent, else a Violation."""
     mistake = isinstance(error, TypeError | AttributeError | NameError | KeyError | IndexError)
     missing = "" if mistake else ctx.device_missing()
     if missing:
         return Skip(f"{missing}; {hook} raised {describe(error)}", "run the kit where the device is")
-    where = f" on the {case} config" if case else ""
     line = _source_line(error)
     return ctx.raised(
         hook,
         error,
-        contract_says=f"`{hook}` bears every config that the engine builds, also partial ones{where}.",
+        contract_says=f"`{hook}` runs on every config that the engine builds, whatever the user turned on.",
         hint=f"Correct the line `{line}`." if line else f"Correct `{hook}`.",
     )
 
@@ -113,11 +115,11 @@ def _source_line(error: Exception) -> str:
     return (frames[-1].line or "") if frames else ""
 
 
-def ran(ctx: CheckContext, case: str = "plain") -> Ran:
-    """Build the config of a case and run all hooks on it; raises as `run_hooks` does."""
+def ran(ctx: CheckContext, case: str = "plain", hooks: tuple[str, ...] = HOOKS) -> Ran:
+    """Build the config of a case and run hooks on it; raises as `run_hooks` does."""
     config = ctx.adapter.config(case)
     before = dict(ctx.adapter.snapshot(config))
-    run_hooks(ctx, config)
+    run_hooks(ctx, config, hooks)
     done = Ran(config, before, dict(ctx.adapter.snapshot(config)))
     ctx.details[f"changed ({case})"] = {
         name: f"{short(old)} → {short(new)}" for name, (old, new) in done.changes().items()

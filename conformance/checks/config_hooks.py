@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Final
 
 from conformance.checks import _configs
@@ -76,7 +77,7 @@ def optional_parts(ctx: CheckContext) -> None:
             findings = [
                 ctx.finding(
                     one.member,
-                    contract_says=f"`{one.member}` bears a config without its {part} part, which is None.",
+                    contract_says=f"`{one.member}` runs on a config whose {part} part is None.",
                     platform_did=one.platform_did,
                     hint=f"Test the {part} part for None first. {one.hint}",
                     location=one.location,
@@ -141,7 +142,8 @@ def user_values(ctx: CheckContext) -> None:
         try:
             done = _configs.ran(ctx, case)
             if case == "user-block-size":
-                _update_block_size(ctx, done.config)
+                with contextlib.suppress(Exception):  # config.block-size judges what it raises
+                    _update_block_size(ctx, done.config)
         except (_configs.Refused, Skip, Violation):
             continue  # refused, or config.cases tells
         now = dict(ctx.adapter.snapshot(done.config))
@@ -207,7 +209,7 @@ def block_size(ctx: CheckContext) -> None:
             hint=f"Remove `{hook}` from the class: the base chooses the size.",
         ) from error
     except Exception as error:
-        raise _configs.hook_raised(ctx, hook, error, "plain") from error
+        raise _configs.hook_raised(ctx, hook, error) from error
     size = dict(ctx.adapter.snapshot(done.config)).get("cache_config.block_size")
     if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size <= 0):
         raise ctx.fail(
@@ -241,6 +243,41 @@ def pre_register(ctx: CheckContext) -> None:
                     contract_says=f"`{hook}` runs {spelling}, and again in the same process.",
                     hint="Use the parser only `if parser is not None`, and register each thing once.",
                 ) from error
+
+
+@check(
+    "config.after-parser",
+    group="config_hooks",
+    needs=("config.plain", "config.pre-register"),
+    why="A process that parsed a command line may build further configs that did not come from it.",
+    hint="Keep no note of the parser on the class; decide from the config alone.",
+)
+def after_parser(ctx: CheckContext) -> None:
+    """A config that did not come from a command line is accepted after a parser was there, and comes out alike."""
+    alone = _configs.ran_or_blame(ctx)
+    for call in ctx.adapter.arguments(_configs.PRE_REGISTER):
+        with ctx.adapter.active(ctx.platform):
+            getattr(ctx.platform, _configs.PRE_REGISTER)(*call.args, **call.kwargs)
+    says = "The config hooks treat a config alike whether or not a parser was there before in the process."
+    hint = f"Remove what `{_configs.PRE_REGISTER}` notes on the class, or write it into the parser's defaults."
+    try:
+        done = _configs.ran(ctx)
+    except _configs.Refused as refused:
+        raise ctx.fail(
+            "check_and_update_config",
+            contract_says=says,
+            platform_did=f"after `{_configs.PRE_REGISTER}` with a parser, {refused}",
+            hint=hint,
+        ) from refused
+    moved = _configs.differences(alone.after, done.after)
+    if moved:
+        raise ctx.fail(
+            "check_and_update_config",
+            contract_says=says,
+            platform_did=f"after `{_configs.PRE_REGISTER}` with a parser it comes out otherwise: "
+            f"{_configs.spelled(moved)}",
+            hint=hint,
+        )
 
 
 @check(

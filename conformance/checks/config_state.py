@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from conformance.checks import _configs
 from conformance.context import ApartFailed, CheckContext, describe, short
-from conformance.model import Finding, Violation
+from conformance.model import Finding, Skip, Violation
 from conformance.registry import check
 
 _PLAIN: Final = ("config.plain",)
@@ -170,12 +170,14 @@ def _left(before: dict[str, tuple[object, str]], after: dict[str, tuple[object, 
 )
 def class_state(ctx: CheckContext) -> None:
     """The hooks leave nothing on the class or the instance."""
+    # A note that it has registered something is what pre_register_and_update may keep.
+    _configs.run_hooks(ctx, None, (_configs.PRE_REGISTER,))
     before = _state(ctx)
     for case in ("plain", "tensor-parallel"):
         try:
-            _configs.ran(ctx, case)
-        except _configs.Refused as refused:
-            ctx.details[f"refused ({case})"] = str(refused)
+            _configs.ran(ctx, case, _configs.SECOND)
+        except (_configs.Refused, Skip, Violation) as refused:
+            ctx.details[f"not tried ({case})"] = describe(refused)  # config.cases judges it
     left = list(_left(before, _state(ctx)))
     if left:
         name = left[0].partition(" ")[0].partition(":")[0].rpartition(".")[2]

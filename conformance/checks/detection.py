@@ -144,7 +144,7 @@ def resolves(ctx: CheckContext) -> None:
             "run the kit on a machine that has the device",
         )
     others = [name for name, answer in found.detectors.items() if answer and name not in own]
-    if found.error and others:
+    if found.error and found.winner not in ours and others:
         raise Skip(
             f"other platforms are active beside it: {', '.join(others)} ({found.error})",
             "uninstall the other platform plugins, or allow only this one in the variable that filters plugins",

@@ -107,10 +107,10 @@ def _engine_shapes(ctx: CheckContext) -> Mapping[str, Sequence[tuple[Shape, str]
     for one in ctx.adapter.selector_calls():
         shape = Shape(len(one.args), tuple(one.kwargs))
         shapes.setdefault("get_attn_backend_cls", {}).setdefault(shape, "the attention selector")
-    for name in ctx.adapter.members():
-        for call in ctx.adapter.arguments(name):
+    for member, _ in _overridden(ctx):
+        for call in ctx.adapter.arguments(member.name):
             shape = Shape(len(call.args), tuple(call.kwargs))
-            shapes.setdefault(name, {}).setdefault(shape, "the engine")
+            shapes.setdefault(member.name, {}).setdefault(shape, "the engine")
     return {name: tuple(found.items()) for name, found in shapes.items()}
 
 
@@ -126,7 +126,7 @@ def _refused_by_engine(ctx: CheckContext) -> Mapping[str, Finding]:
             refused[member.name] = ctx.finding(
                 member.name,
                 contract_says=f"`{member.name}` takes the call {shape.spelled(member.name)} "
-                f"that {site} makes{more}.",
+                f"of {site}{more}.",
                 platform_did=f"its parameters are {override}: {why}",
                 hint=f"Give it the base's parameters: def {member.name}(cls, "
                 f"{str(base).removeprefix('(') if base else '…)'}",
@@ -223,10 +223,11 @@ def common_path(ctx: CheckContext) -> None:
         findings.append(
             ctx.finding(
                 member.name,
-                contract_says=f"Every run calls `{member.name}` ({use.site}), and nothing there catches "
-                "NotImplementedError.",
+                contract_says=f"Every run calls `{member.name}`, see {use.site}, and nothing there "
+                "catches NotImplementedError.",
                 platform_did=did,
                 hint=f"Override `{member.name}` in {ctx.platform_cls.__name__}.",
+                location=ctx.locate(member.name if own else ""),
             )
         )
     if findings:

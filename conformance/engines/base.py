@@ -187,10 +187,6 @@ class Adapter(Protocol):
         """
         ...
 
-    def run_config_hooks(self, platform: object, config: Any) -> None:
-        """Call the config hooks on `config` as the engine does: order, arguments, re-validation."""
-        ...
-
     def snapshot(self, config: Any) -> Mapping[str, Any]:
         """Flatten a config to dotted field -> comparable plain value, for diffs between two moments."""
         ...

@@ -48,6 +48,8 @@ class VllmAdapter:
         vllm_configs.build(vllm_configs.PLAIN)
         take_scan()
         vllm_calls.engine_calls()
+        vllm_platform.members()
+        vllm_platform.remember_holders()
 
     def base_class(self) -> type:
         """`vllm.platforms.Platform`."""

@@ -105,9 +105,11 @@ def build(case: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """The telling line of an error: pydantic's first line only counts its errors."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[1] if len(lines) > 1 and "validation error" in lines[0] else "".join(lines[:1])
+    """One line of an error: pydantic's text only counts its errors there, so its first one is asked."""
+    details = getattr(error, "errors", None)
+    if callable(details):
+        return str(details()[0]["msg"])
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
 
 
 def _build(model: str, options: Mapping[str, Any]) -> Any:

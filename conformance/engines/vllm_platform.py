@@ -5,13 +5,17 @@ from __future__ import annotations
 import ast
 import contextlib
 import enum
+import functools
 import importlib
 import inspect
+import itertools
 import sys
 import textwrap
-from collections.abc import Iterator
-from types import ModuleType
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType, ModuleType
 from typing import Any, Final
+
+import attrs
 
 from conformance.engines.base import Member, MemberKind
 
@@ -22,6 +26,13 @@ BASE: Final = ("vllm.platforms.interface", "Platform")
 
 _CURRENT: Final = "_current_platform"
 """The global of `vllm.platforms` that holds the resolved platform, None before that."""
+
+_SELECTORS: Final = (
+    "vllm.attention.selector",
+    "vllm.v1.attention.selector",
+    "vllm.v1.attention.backends.mla.prefill.selector",
+)
+"""The modules that cache which backend the current platform picked, in old and new versions."""
 
 _UNSET: Final = ("_enum", "device_name", "device_type")
 """Attributes that the base only annotates and every engine run reads."""
@@ -62,16 +73,19 @@ def in_tree(cls: type) -> bool:
     return cls.__module__.partition(".")[0] == "vllm"
 
 
-def members() -> dict[str, Member]:
+@functools.cache
+def members() -> Mapping[str, Member]:
     """Return the public members of the installed base, and the attributes that it leaves unset."""
     base = base_class()
     annotations = vars(base).get("__annotations__", {})
     names = [*vars(base), *(name for name in annotations if name not in vars(base))]
-    return {
-        name: _member(name, vars(base).get(name, inspect.Parameter.empty))
-        for name in names
-        if name in _UNSET or not name.startswith("_")
-    }
+    return MappingProxyType(
+        {
+            name: _member(name, vars(base).get(name, inspect.Parameter.empty))
+            for name in names
+            if name in _UNSET or not name.startswith("_")
+        }
+    )
 
 
 def _member(name: str, raw: Any) -> Member:
@@ -195,25 +209,53 @@ def _exchange(platforms: ModuleType, old: object, new: object) -> None:
 
 
 def _rebind(old: object, new: object) -> None:
-    """Replace one object by another in the globals of every module."""
+    """Replace one object by another in the globals of every module that holds it."""
     if old is None:
         return
-    for title, module in list(sys.modules.items()):
-        names = getattr(module, "__dict__", None)
+    for names, name in [*_look.found, *_holders(old, since=_look.newest)]:
+        if names.get(name) is old:
+            names[name] = new
+
+
+@attrs.define
+class _Look:
+    """An earlier look through all modules: the globals found, and the newest module then."""
+
+    found: list[tuple[dict[str, object], str]] = attrs.field(factory=list)
+    newest: str = ""
+
+
+_look: Final = _Look()
+
+
+def remember_holders() -> None:
+    """Note which modules hold the current platform now, so that forks need not look through all again.
+
+    Looking at every global of every module writes to all their reference counts, and a forked process
+    then copies all that memory.
+    """
+    current: object = getattr(importlib.import_module("vllm.platforms"), _CURRENT)
+    _look.found = list(_holders(current, since=""))
+    _look.newest = next(reversed(sys.modules))
+
+
+def _holders(wanted: object, since: str) -> Iterator[tuple[dict[str, object], str]]:
+    """The globals that hold an object, in the modules that were imported after the one named `since`."""
+    new = list(itertools.takewhile(lambda title: title != since, reversed(sys.modules)))
+    for title in new:
+        names = getattr(sys.modules.get(title), "__dict__", None)
         if not isinstance(names, dict):
             continue  # an object that some package put in the place of its module
         if title.startswith("vllm"):  # vLLM's own modules and plugins may call their copy anything
-            for name in [name for name, value in names.items() if value is old]:
-                names[name] = new
-        elif names.get("current_platform") is old:
-            names["current_platform"] = new
+            for name in [name for name, value in names.items() if value is wanted]:
+                yield names, name
+        elif names.get("current_platform") is wanted:
+            yield names, "current_platform"
 
 
 def _forget_answers() -> None:
     """Empty the caches of vLLM's backend selectors, which keep the old platform's answers."""
-    for name, module in list(sys.modules.items()):
-        if not (name.startswith("vllm.") and name.endswith("selector")):
-            continue
-        for value in list(vars(module).values()):
+    for name in _SELECTORS:
+        for value in list(vars(sys.modules[name]).values()) if name in sys.modules else []:
             if hasattr(type(value), "cache_clear"):  # its type: a platform answers to every name
                 value.cache_clear()

@@ -8,7 +8,7 @@ from platform_abc.components.compile import DefaultPassManager
 from platform_abc.components.graph import StaticGraphWrapper
 from platform_abc.components.kv_cache import DefaultKVCacheConfigBuilder
 from platform_abc.components.lora import PunicaWrapperBase
-from platforms.components.attention import TorchSDPABackend
+from platforms.components.attention import TorchSdpaBackend
 from platforms.components.communicator import TorchDistributedCommunicator
 from platforms.components.worker import DeviceWorker
 
@@ -19,7 +19,7 @@ class Worker(DeviceWorker):
     """A worker of the vendor's own."""
 
 
-class Backend(TorchSDPABackend):
+class Backend(TorchSdpaBackend):
     """An attention backend of the vendor's own."""
 
 
@@ -81,7 +81,7 @@ class Unrelated:
         return "CHIP"
 
 
-class HalfBackend(TorchSDPABackend):
+class HalfBackend(TorchSdpaBackend):
     """A backend that takes back one of the names that the engine asks for."""
 
     get_builder_cls = None  # type: ignore[assignment]  # the fault

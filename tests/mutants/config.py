@@ -196,6 +196,25 @@ class UsesParser(Good):
             parser.set_defaults(quantization="chip_w8")
 
 
+class RemembersParser(Good):
+    """Notes that there was a command line, and then asks every config for what it set."""
+
+    _with_parser = False
+
+    @classmethod
+    def pre_register_and_update(cls, parser: Any = None) -> None:
+        """Note it."""
+        if parser is not None:
+            cls._with_parser = True
+
+    @classmethod
+    def check_and_update_config(cls, vllm_config: Any) -> None:
+        """Ask for it."""
+        super().check_and_update_config(vllm_config)
+        if cls._with_parser and vllm_config.scheduler_config.async_scheduling is None:
+            raise ValueError("scheduler_config.async_scheduling: set it on the command line")
+
+
 class RefusesModels(Good):
     """Raises for an ordinary model."""
 

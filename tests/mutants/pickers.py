@@ -247,11 +247,11 @@ class VisionUnlisted(Good):
     """Picks a vision backend that it does not list."""
 
     @classmethod
-    def get_supported_vit_attn_backends(cls) -> list[Any]:
-        """List one."""
+    def get_vit_attn_backend(cls, head_size: int, dtype: Any, backend: Any = None) -> Any:
+        """Pick one."""
         from platform_abc.config import AttentionBackendEnum
 
-        return [AttentionBackendEnum.FLASH_ATTN]
+        return AttentionBackendEnum.FLASH_ATTN
 
 
 class VisionListed(Good):

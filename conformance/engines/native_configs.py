@@ -1,0 +1,214 @@
+"""The native engine's configs, questions and arguments for the kit: small, whole, and built offline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from conformance.engines.base import Arguments, SelectorCall
+
+if TYPE_CHECKING:
+    from platform_abc.config import EngineConfig
+
+USER_WORKER: Final = "platform_abc.components.worker.WorkerBase"
+"""Stands for a worker class that the user chose; the hooks only have to leave its name alone."""
+
+USER_BLOCK_SIZE: Final = 48
+"""A block size that no platform picks by itself."""
+
+
+def _plain(**parts: Any) -> EngineConfig:
+    import torch
+
+    from platform_abc.config import EngineConfig, ModelConfig
+
+    model = parts.pop("model_config", None) or ModelConfig(
+        dtype=torch.float32, hidden_size=64, num_attention_heads=2, num_layers=2, max_model_len=128
+    )
+    return EngineConfig(model_config=model, **parts)
+
+
+def _tensor_parallel() -> EngineConfig:
+    from platform_abc.config import ParallelConfig
+
+    return _plain(parallel_config=ParallelConfig(tensor_parallel_size=2))
+
+
+def _lora() -> EngineConfig:
+    from platform_abc.config import LoRAConfig
+
+    return _plain(lora_config=LoRAConfig(max_lora_rank=8))
+
+
+def _quantized() -> EngineConfig:
+    import torch
+
+    from platform_abc.config import ModelConfig, QuantizationConfig
+
+    model = ModelConfig(
+        dtype=torch.float32, hidden_size=64, num_attention_heads=2, quantization="fp8", max_model_len=128
+    )
+    return _plain(model_config=model, quant_config=QuantizationConfig(quant_method="fp8"))
+
+
+def _user_block_size() -> EngineConfig:
+    from platform_abc.config import CacheConfig
+
+    return _plain(cache_config=CacheConfig(block_size=USER_BLOCK_SIZE, user_specified_block_size=True))
+
+
+def _user_worker() -> EngineConfig:
+    from platform_abc.config import ParallelConfig
+
+    return _plain(parallel_config=ParallelConfig(worker_cls=USER_WORKER))
+
+
+def _mla() -> EngineConfig:
+    import torch
+
+    from platform_abc.config import ModelConfig
+
+    return _plain(
+        model_config=ModelConfig(
+            dtype=torch.float32, hidden_size=64, num_attention_heads=2, use_mla=True, max_model_len=128
+        )
+    )
+
+
+def _hybrid() -> EngineConfig:
+    import torch
+
+    from platform_abc.config import ModelConfig
+
+    return _plain(
+        model_config=ModelConfig(
+            dtype=torch.float32,
+            hidden_size=64,
+            num_attention_heads=2,
+            num_layers=2,
+            layer_kinds=["attention", "mamba"],
+            is_hybrid=True,
+            has_inner_state=True,
+            max_model_len=128,
+        )
+    )
+
+
+def _model_none() -> EngineConfig:
+    from platform_abc.config import EngineConfig
+
+    return EngineConfig(model_config=None)
+
+
+def _additional_options() -> EngineConfig:
+    return _plain(additional_config={"conformance_kit": {"probe": 1}})
+
+
+def _additional_none() -> EngineConfig:
+    return _plain(additional_config=None)
+
+
+CASES: Final[Mapping[str, Callable[[], EngineConfig]]] = {
+    "plain": _plain,
+    "model-none": _model_none,
+    "additional_config-none": _additional_none,
+    "additional-options": _additional_options,
+    "tensor-parallel": _tensor_parallel,
+    "lora": _lora,
+    "quantized": _quantized,
+    "user-block-size": _user_block_size,
+    "user-worker-cls": _user_worker,
+    "user-dtype": _plain,
+    "mla": _mla,
+    "hybrid": _hybrid,
+}
+"""The representative configs by name; a name that ends in `-none` lacks an optional part."""
+
+
+def selector_calls() -> Sequence[SelectorCall]:
+    """The questions to the attention picker, as the engine's selector asks them."""
+    import torch
+
+    from platform_abc.config import AttentionSelectorConfig
+
+    def ask(case: str, *, must_answer: bool = False, **facts: Any) -> SelectorCall:
+        config = AttentionSelectorConfig(
+            **{
+                "head_size": 32,
+                "dtype": torch.float32,
+                "kv_cache_dtype": "auto",
+                "block_size": None,
+                **facts,
+            }
+        )
+        return SelectorCall(
+            case, (None,), {"attn_selector_config": config, "num_heads": 2}, must_answer=must_answer
+        )
+
+    return (
+        ask("plain", must_answer=True),
+        ask("block-size", block_size=16),
+        ask("mla", use_mla=True),
+        ask("sparse", use_mla=True, use_sparse=True),
+        ask("fp8-kv", kv_cache_dtype="fp8"),
+        ask("sliding-window", has_sliding_window=True),
+        ask("encoder", attn_type="encoder_only"),
+    )
+
+
+def _request() -> Sequence[Arguments]:
+    from platform_abc.requests import EngineInput, SamplingParams
+
+    return (Arguments((EngineInput(prompt_token_ids=[1, 2, 3]), SamplingParams())),)
+
+
+def _step() -> Sequence[Arguments]:
+    from platform_abc.config import CUDAGraphMode
+
+    context = {
+        "attn_metadata": None,
+        "vllm_config": _plain(),
+        "dp_metadata": None,
+        "num_tokens": 1,
+        "num_tokens_across_dp": None,
+        "cudagraph_runtime_mode": CUDAGraphMode.NONE,
+        "batch_descriptor": None,
+        "ubatch_slices": None,
+    }
+    return (Arguments(kwargs=context),)
+
+
+def _mla_question() -> Sequence[Arguments]:
+    import torch
+
+    from platform_abc.config import MLAPrefillSelectorConfig
+
+    return (Arguments((MLAPrefillSelectorConfig(dtype=torch.float32),)),)
+
+
+def _config() -> Sequence[Arguments]:
+    return (Arguments((_plain(),)),)
+
+
+ARGUMENTS: Final[Mapping[str, Callable[[], Sequence[Arguments]]]] = {
+    "pre_register_and_update": lambda: (Arguments(), Arguments((_parser(),), case="with a parser")),
+    "validate_request": _request,
+    "set_additional_forward_context": _step,
+    "get_mla_prefill_backend_cls": _mla_question,
+    "get_default_ir_op_priority": _config,
+    "register_custom_kv_cache_specs": _config,
+    "get_kv_cache_config_builder_cls": _config,
+    "update_block_size_for_backend": _config,
+    "apply_config_platform_defaults": _config,
+    "check_and_update_config": _config,
+}
+"""Harmless calls of the members that take objects of this engine, made anew each time."""
+
+
+def _parser() -> object:
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="engine", add_help=False)
+    parser.add_argument("--model", default="toy")
+    parser.add_argument("--quantization", default=None)
+    return parser

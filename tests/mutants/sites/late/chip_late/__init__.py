@@ -1,0 +1,1 @@
+"""A platform package that works only where torch was imported before it."""
