@@ -57,7 +57,7 @@ def start_scan() -> Callable[[], None]:
             written = stream.read()
         os.waitpid(child, 0)
         if written and not _found:
-            _found.append(pickle.loads(written))  # noqa: S301  written by the child above
+            _found.append(pickle.loads(written))
 
     return take
 
