@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from platform_abc.resolution_report import ResolutionReport
 
@@ -61,24 +61,40 @@ def run_detect(
         0 if a platform was resolved, 1 if not, 2 if interrupted, 4 if there is no such engine here.
     """
     if engine not in ENGINES:
-        sys.stderr.write(f"platform-abc: unknown engine {engine!r}; known are: {', '.join(ENGINES)}\n")
+        _complain(f"unknown engine {engine!r}; known are: {', '.join(ENGINES)}")
         return NO_ENGINE
-    path = _child_path()
     try:
-        outcome = _ask_child(engine, path, timeout)
+        outcome = _ask_child(engine, _child_path(), timeout)
     except KeyboardInterrupt:
-        sys.stderr.write("platform-abc: interrupted\n")
+        _complain("interrupted")
         return INTERRUPTED
+    except OSError as error:
+        _complain(f"the detection cannot be started: {error}")
+        return FAILED
     if "no_engine" in outcome:
-        sys.stderr.write(f"platform-abc: {outcome['no_engine']}\n")
+        _complain(outcome["no_engine"])
         return NO_ENGINE
     report = ResolutionReport.from_json(outcome["report"])
-    sys.stdout.write(report.to_json(indent=2) + "\n" if as_json else report.render(tracebacks=tracebacks))
+    _write(sys.stdout, report.to_json(indent=2) + "\n" if as_json else report.render(tracebacks=tracebacks))
     if report.error:
-        sys.stdout.flush()
-        sys.stderr.write(f"platform-abc: no platform: {' '.join(report.error.split())}\n")
+        _complain(f"no platform: {report.error}")
         return FAILED
     return 0
+
+
+def _complain(text: str) -> None:
+    """Write one line to standard error."""
+    _write(sys.stderr, f"platform-abc: {' '.join(text.split())}\n")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write text to a stream that may know few characters, or whose reader may be gone."""
+    encoding = stream.encoding or "utf-8"
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:  # `| head` has read enough; the flush at exit would complain again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _child_path() -> list[str]:
@@ -97,9 +113,9 @@ def _child_path() -> list[str]:
     for name in ("platforms.py", "platforms"):
         found = here / name
         if found.exists() and found.resolve() != ours / name and (found.is_file() or any(found.glob("*.py"))):
-            sys.stderr.write(
-                f"platform-abc: note: {found} has the name of a package of platform-abc and would hide it "
-                "from a program started in this folder; it is left out here\n"
+            _complain(
+                f"note: {found} has the name of a package of platform-abc and would hide it from a program "
+                "started in this folder; it is left out here"
             )
     return path[1:]
 

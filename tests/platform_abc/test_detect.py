@@ -144,10 +144,10 @@ def test_a_plugin_that_hangs_is_named_after_the_time_limit(site: Path) -> None:
         """,
     )
     started = time.monotonic()
-    ended = command(site, "--timeout", "3")
+    ended = command(site, "--timeout", "6")
     assert time.monotonic() - started < 30
     assert ended.returncode == 1
-    assert "did not end within 3 s while asking detector npu (npu-dist 1.0)" in one_line(ended.stderr)
+    assert "did not end within 6 s while asking detector npu (npu-dist 1.0)" in one_line(ended.stderr)
     pid = int((site / "child.pid").read_text())
     for _ in range(100):
         if not _alive(pid):
@@ -282,3 +282,42 @@ def test_an_interrupt_ends_it_with_status_two(
     monkeypatch.setattr(detect, "_ask_child", interrupted)
     assert detect.run_detect() == 2
     assert one_line(capsys.readouterr().err) == "platform-abc: interrupted"
+
+
+def test_a_reader_that_stops_early_is_no_error(site: Path) -> None:
+    """As with `| head -1`; standard error stays empty."""
+    ended = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m platform_abc --json | true; exit ${{PIPESTATUS[0]}}"],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_an_output_that_knows_few_characters_is_no_error(site: Path) -> None:
+    """A plugin's text may hold any."""
+    platform_plugin(site, "npu", "def register(): raise OSError('kein Ger\\u00e4t')\n")
+    ended = command(site, PYTHONIOENCODING="ascii")
+    assert ended.returncode == 0
+    assert "OSError: kein Ger\\xe4t" in ended.stdout
+
+
+def test_a_folder_that_is_gone_is_one_line(site: Path, tmp_path: Path) -> None:
+    """The current folder was removed under the shell."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    code = f"import os; os.rmdir({str(gone)!r}); from platform_abc.detect import run_detect; raise SystemExit(run_detect())"
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        cwd=gone,
+    )
+    assert ended.returncode in (0, 1)
+    assert "Traceback" not in ended.stderr

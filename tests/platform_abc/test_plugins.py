@@ -171,6 +171,14 @@ def test_damaged_metadata_hides_no_other_plugin(site: Path) -> None:
     assert "good" in names
 
 
+def test_a_plugin_of_a_distribution_without_metadata_still_works(site: Path) -> None:
+    """It is called what it is."""
+    put(site, "good-dist", "good", GOOD)
+    (site / "good_dist-1.0.dist-info" / "METADATA").unlink()
+    ((plugin, _),) = load_plugins_by_group(GROUP, environ={}).loaded
+    assert plugin.title == "good (an unreadable distribution)"
+
+
 def test_each_plugin_is_announced_before_it_is_imported(site: Path) -> None:
     """Who watches from outside knows which plugin was being imported when the process died."""
     put(site, "d-a", "a", "import sys\nsys.pl_seen = list(sys.pl_told)\n" + GOOD)
