@@ -1,0 +1,454 @@
+"""Facts about the block size of the KV cache, against a search that tries every size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from platform_abc.block_size import (
+    align_heterogeneous,
+    align_hybrid,
+    attention_backends,
+    check_aligned,
+    choose_block_size,
+    update_block_size,
+)
+from platform_abc.components.attention import (
+    AttentionBackend,
+    AttentionImpl,
+    AttentionMetadataBuilder,
+    MultipleOf,
+)
+from platform_abc.components.kv_cache import AttentionSpec, KVCacheSpec, MambaSpec
+from platform_abc.config import (
+    CacheConfig,
+    CacheDType,
+    CompilationConfig,
+    EngineConfig,
+    ModelConfig,
+    get_current_config,
+    snapshot,
+)
+
+Backend = type[AttentionBackend]
+
+
+def backend(
+    name: str,
+    *sizes: int | MultipleOf,
+    exact: bool = False,
+    most: int | None = None,
+    prefers: object = None,
+    ssm: bool = False,
+) -> Backend:
+    """Make a backend: `exact` accepts the declared sizes only, `most` nothing above a limit."""
+
+    class Made(AttentionBackend):
+        @staticmethod
+        def get_name() -> str:
+            return name
+
+        @staticmethod
+        def get_impl_cls() -> type[AttentionImpl[Any]]:
+            raise NotImplementedError
+
+        @staticmethod
+        def get_builder_cls() -> type[AttentionMetadataBuilder[Any]]:
+            raise NotImplementedError
+
+        @staticmethod
+        def get_kv_cache_shape(*_: Any) -> tuple[int, ...]:
+            raise NotImplementedError
+
+        @staticmethod
+        def get_supported_kernel_block_sizes() -> Sequence[int | MultipleOf]:
+            return sizes
+
+        @classmethod
+        def supports_block_size(cls, block_size: int | None) -> bool:
+            if block_size is not None and most is not None and block_size > most:
+                return False
+            if exact:
+                return block_size is None or block_size in sizes
+            return super().supports_block_size(block_size)
+
+        @classmethod
+        def get_preferred_block_size(cls, default_block_size: int) -> int:
+            if prefers is not None:
+                return prefers  # type: ignore[return-value]
+            return super().get_preferred_block_size(default_block_size)
+
+        @classmethod
+        def is_ssm(cls) -> bool:
+            return ssm
+
+    return Made
+
+
+class Layer:
+    """An attention layer that stores `spec`."""
+
+    def __init__(self, made: Backend, spec: KVCacheSpec | None = None) -> None:
+        self.made = made
+        self.spec = spec
+
+    def get_attn_backend(self) -> Backend:
+        return self.made
+
+    def get_kv_cache_spec(self, config: EngineConfig) -> KVCacheSpec | None:
+        return self.spec
+
+
+def config_of(*layers: object, block_size: int | None = None, **parts: Any) -> EngineConfig:
+    model: dict[str, Any] = {"hidden_size": 64, "num_attention_heads": 2, "dtype": "float16"}
+    model.update(parts.pop("model", {}))
+    context = {f"layers.{index}": layer for index, layer in enumerate(layers)}
+    return EngineConfig(
+        model_config=ModelConfig(**model),
+        cache_config=CacheConfig(block_size=block_size, **parts),
+        compilation_config=CompilationConfig(static_forward_context=context),
+    )
+
+
+def state(num_bytes: int) -> MambaSpec:
+    return MambaSpec(block_size=1, shapes=[(num_bytes,)], dtypes=["uint8"])
+
+
+SIZES = st.sampled_from([1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64])
+DECLARED = st.lists(st.one_of(SIZES, SIZES.map(MultipleOf)), max_size=3)
+
+
+@st.composite
+def backends(draw: Callable[..., Any]) -> Backend:
+    declared = draw(DECLARED)
+    return backend(
+        "B",
+        *declared,
+        exact=bool(declared) and draw(st.booleans()) and all(isinstance(size, int) for size in declared),
+        most=draw(st.sampled_from([None, None, 64, 200])),
+    )
+
+
+def every_size(made: Sequence[Backend], limit: int) -> int | None:
+    """The brute-force search: the smallest size that all accept."""
+    return next((n for n in range(1, limit + 1) if all(b.supports_block_size(n) for b in made)), None)
+
+
+@settings(deadline=None, max_examples=120)
+@given(st.lists(backends(), min_size=2, max_size=4))
+def test_several_backends_get_the_default_or_the_smallest_common_size(made: list[Backend]) -> None:
+    """The choice equals a search through every size, and fails where that finds nothing."""
+    if all(b.supports_block_size(16) for b in made):
+        assert choose_block_size(made) == 16
+        return
+    expected = every_size(made, 6720)
+    if expected is None:
+        with pytest.raises(ValueError, match="share no KV cache block size"):
+            choose_block_size(made)
+    else:
+        assert choose_block_size(made) == expected
+
+
+@settings(deadline=None, max_examples=100)
+@given(DECLARED, st.sampled_from([8, 16, 32]))
+def test_one_backend_gets_the_default_if_it_takes_it_else_its_smallest(
+    declared: list[int | MultipleOf], default: int
+) -> None:
+    """A single backend decides, with the default as its first wish."""
+    made = backend("B", *declared)
+    sizes = [getattr(size, "base", size) for size in declared]
+    accepts = not sizes or any(default % size == 0 for size in sizes)
+    assert choose_block_size([made], default) == (default if accepts else min(sizes))
+
+
+def test_one_backend_may_prefer_another_size_than_the_default() -> None:
+    """A preference counts only while there is no second backend."""
+    made = backend("A", MultipleOf(16), prefers=128)
+    assert choose_block_size([made]) == 128
+    assert choose_block_size([made, backend("B", MultipleOf(8))]) == 16
+
+
+@pytest.mark.parametrize("prefers", [0, -16, True, 16.0, "16"])
+def test_a_preference_that_is_no_size_is_refused_by_name(prefers: object) -> None:
+    """The message names the backend and what it said."""
+    with pytest.raises(ValueError, match="attention backend A prefers"):
+        choose_block_size([backend("A", 16, prefers=prefers)])
+
+
+def test_a_preference_that_the_backend_itself_refuses_is_an_error() -> None:
+    """A backend that contradicts itself is named with its sizes."""
+    with pytest.raises(ValueError, match=r"prefers a block size of 24 .*A: 16, multiple of 64"):
+        choose_block_size([backend("A", 16, MultipleOf(64), prefers=24)])
+
+
+def test_backends_without_a_common_size_are_named_with_their_sizes() -> None:
+    """The error lists each backend and what it supports."""
+    made = [backend("FIRST", 16, exact=True), backend("SECOND", 32, MultipleOf(48), exact=True)]
+    with pytest.raises(ValueError) as caught:
+        choose_block_size(made)
+    assert str(caught.value) == (
+        "the attention backends share no KV cache block size (FIRST: 16; SECOND: 32, multiple of 48)"
+    )
+
+
+def test_a_declared_size_that_is_none_is_refused_by_name() -> None:
+    """Zero, text and flags are no sizes."""
+    for size in (0, -1, "16", True):
+        made = [backend("BAD", size), backend("OK", 24)]  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="BAD|whole number"):
+            choose_block_size(made)
+    with pytest.raises(ValueError, match="at least one"):
+        choose_block_size([])
+    with pytest.raises(ValueError, match="whole number"):
+        MultipleOf(0)
+
+
+def test_far_apart_primes_are_still_found_quickly() -> None:
+    """Two large coprime sizes meet at their product."""
+    assert choose_block_size([backend("A", MultipleOf(509)), backend("B", MultipleOf(521))]) == 509 * 521
+
+
+@settings(deadline=None, max_examples=120)
+@given(
+    st.lists(backends(), min_size=1, max_size=3),
+    st.sampled_from([1, 8, 16, 24]),
+    st.integers(1, 40),
+    st.integers(1, 4000),
+    st.booleans(),
+)
+def test_hybrid_alignment_is_the_smallest_multiple_that_holds_a_state(
+    made: list[Backend], size: int, per_token: int, page: int, mla: bool
+) -> None:
+    """Brute force over every size: a multiple of the former, accepted by all, at least a state large."""
+    aligned = align_hybrid(
+        made, block_size=size, attention_bytes_per_token=per_token, state_page_bytes=page, use_mla=mla
+    )
+    step = math.lcm(size, 128) if mla else size
+    fits = [
+        n
+        for n in range(step, 20000, step)
+        if n * per_token >= page and all(b.supports_block_size(n) for b in made)
+    ]
+    if fits:
+        assert aligned.block_size == fits[0]
+        check_aligned(made, aligned.block_size)
+    else:
+        with pytest.raises(ValueError, match="is not supported by"):
+            check_aligned(made, aligned.block_size)
+    assert aligned.page_size == aligned.block_size * per_token >= page
+    assert aligned.padded == (None if aligned.page_size == page else aligned.page_size)
+    again = align_hybrid(
+        made,
+        block_size=aligned.block_size,
+        attention_bytes_per_token=per_token,
+        state_page_bytes=page,
+        use_mla=mla,
+    )
+    assert not fits or again == aligned
+
+
+@settings(deadline=None, max_examples=120)
+@given(
+    st.lists(backends(), min_size=1, max_size=3),
+    st.sampled_from([1, 8, 16, 24]),
+    st.integers(1, 40),
+    st.integers(0, 60),
+    st.integers(0, 4000),
+)
+def test_mixed_dtypes_get_the_smallest_block_whose_page_holds_the_larger_one(
+    made: list[Backend], size: int, primary: int, more: int, least: int
+) -> None:
+    """Brute force over every size: the quantized page holds the unquantized one's smallest block."""
+    aligned = align_heterogeneous(
+        made,
+        block_size=size,
+        primary_bytes_per_token=primary,
+        skipped_bytes_per_token=primary + more,
+        least_page_bytes=least,
+    )
+    if more == 0 and least <= size * primary:
+        assert aligned.block_size == size
+        assert aligned.padded is None
+        return
+    kernels = [min([getattr(s, "base", s) for s in b.get_supported_kernel_block_sizes()] or [1]) for b in made]
+    needed = max(least, (primary + more) * math.lcm(*kernels))
+    fits = [
+        n
+        for n in range(size, 30000, size)
+        if n * primary >= needed and all(b.supports_block_size(n) for b in made)
+    ]
+    if fits:
+        assert aligned.block_size == fits[0]
+    assert aligned.padded == aligned.page_size == aligned.block_size * primary >= needed
+
+
+def test_alignment_refuses_bytes_that_make_no_sense() -> None:
+    """A quantized cache that is larger than the unquantized one, or nothing at all, is an error."""
+    made = [backend("A")]
+    with pytest.raises(ValueError, match="saves nothing"):
+        align_heterogeneous(made, block_size=16, primary_bytes_per_token=4, skipped_bytes_per_token=2)
+    with pytest.raises(ValueError, match="at least 1 byte"):
+        align_heterogeneous(made, block_size=16, primary_bytes_per_token=0, skipped_bytes_per_token=2)
+    with pytest.raises(ValueError, match="at least 1 byte"):
+        align_hybrid(made, block_size=16, attention_bytes_per_token=0, state_page_bytes=1)
+    same = align_hybrid(made, block_size=16, attention_bytes_per_token=4, state_page_bytes=0)
+    assert (same.block_size, same.padded) == (16, None)
+
+
+# --- the whole, on a config
+
+
+def twice(config: EngineConfig) -> EngineConfig:
+    """Update, and once more: the second time changes nothing."""
+    update_block_size(config)
+    config.validate()
+    before = snapshot(config)
+    update_block_size(config)
+    assert snapshot(config) == before
+    return config
+
+
+def test_a_size_that_the_user_set_is_kept() -> None:
+    """Neither the default nor a preference replaces it."""
+    made = backend("A", MultipleOf(8), prefers=128)
+    assert twice(config_of(Layer(made), block_size=24)).cache_config.block_size == 24
+    assert twice(config_of(Layer(made))).cache_config.block_size == 128
+
+
+def test_a_user_set_size_that_a_backend_refuses_is_an_error_that_says_so() -> None:
+    """It is found here, not when the kernels run."""
+    config = config_of(Layer(backend("A", MultipleOf(16))), block_size=24)
+    with pytest.raises(ValueError, match=r"24 tokens, from cache_config.block_size as the user set it.*A: multiple"):
+        update_block_size(config)
+    assert config.cache_config.block_size == 24
+
+
+def test_without_model_or_layers_nothing_changes() -> None:
+    """The hook bears a config without a model, and a model whose layers are not there yet."""
+    empty = EngineConfig()
+    update_block_size(empty)
+    assert snapshot(empty) == snapshot(EngineConfig())
+    config = config_of(object())
+    before = snapshot(config)
+    update_block_size(config)
+    assert snapshot(config) == before
+
+
+def test_only_distinct_attention_backends_count_and_state_space_ones_do_not() -> None:
+    """Layer order, each once; layers of another kind are passed over."""
+    first, second, ssm = backend("A", 16), backend("B", 48), backend("S", 7, ssm=True)
+    config = config_of(Layer(ssm), Layer(first), object(), Layer(second), Layer(first))
+    assert attention_backends(config) == [first, second]
+    assert twice(config).cache_config.block_size == 48
+
+
+def test_backends_may_read_the_current_config() -> None:
+    """While sizes are asked for, the config is the current one."""
+    seen: list[EngineConfig] = []
+    made = backend("A", 16)
+
+    class Asking(made):  # type: ignore[valid-type, misc]
+        @staticmethod
+        def get_supported_kernel_block_sizes() -> Sequence[int | MultipleOf]:
+            seen.append(get_current_config())
+            return (16,)
+
+    config = config_of(Layer(Asking))
+    update_block_size(config)
+    assert seen
+    assert all(one is config for one in seen)
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    st.integers(1, 20000),
+    st.sampled_from([None, 8, 16, 48]),
+    st.sampled_from([1, 8, 16]),
+    st.sampled_from(["auto", "fp8", "nvfp4", "int8_per_token_head"]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["none", "align"]),
+)
+def test_after_the_hook_every_page_has_one_size(
+    state_bytes: int,
+    user: int | None,
+    kernel: int,
+    cache_dtype: CacheDType,
+    skip: bool,
+    mla: bool,
+    mode: str,
+) -> None:
+    """Hybrid, quantized and mixed: state, attention and skipped pages fit, the size is accepted, twice equals once."""
+    made = backend("A", MultipleOf(kernel))
+    config = config_of(
+        Layer(made),
+        Layer(backend("S", ssm=True), state(state_bytes)),
+        block_size=user,
+        cache_dtype=cache_dtype,
+        mamba_cache_mode=mode,
+        kv_cache_dtype_skip_layers=["layers.0"] if skip else [],
+        model={"is_hybrid": True, "use_mla": mla, "head_size": 32},
+    )
+    if user is not None and user % kernel:
+        user = math.lcm(user, kernel)
+    twice(config)
+    cache = config.cache_config
+    heads = config.model_config.get_num_kv_heads(config.parallel_config)  # type: ignore[union-attr]
+
+    def page(tokens: int, dtype: str) -> int:
+        spec = AttentionSpec(block_size=tokens, num_kv_heads=heads, head_size=32, dtype="float16", cache_dtype=dtype)
+        return spec.page_size_bytes // 2 if mla else spec.page_size_bytes
+
+    attention = page(cache.block_size, cache_dtype)
+    assert made.supports_block_size(cache.block_size)
+    assert cache.block_size % (user or 1) == 0
+    assert attention >= state_bytes
+    assert (cache.mamba_page_size_padded or state_bytes) == attention
+    if skip and cache.skip_page_size_padded is not None:
+        assert cache.skip_page_size_padded == attention >= page(kernel, "auto")
+    assert cache.mamba_block_size == (cache.block_size if mode == "align" else None)
+
+
+def test_alignment_that_lands_on_a_refused_size_names_who_refuses() -> None:
+    """A backend that takes only small blocks cannot hold a large state."""
+    config = config_of(
+        Layer(backend("SMALL", MultipleOf(16), most=64)),
+        Layer(backend("S", ssm=True), state(1 << 20)),
+        model={"is_hybrid": True},
+    )
+    with pytest.raises(ValueError, match=r"from alignment with a state of 1048576 bytes.*SMALL"):
+        update_block_size(config)
+
+
+def test_the_packing_of_the_backend_counts() -> None:
+    """A backend that packs keys and values says how many bytes a token takes."""
+    made = backend("A", MultipleOf(16))
+
+    class Packing(made):  # type: ignore[valid-type, misc]
+        @classmethod
+        def customize_spec(cls, spec: KVCacheSpec) -> KVCacheSpec:
+            return MambaSpec(block_size=1, shapes=[(3,)], dtypes=["uint8"])
+
+    config = config_of(
+        Layer(Packing), Layer(backend("S", ssm=True), state(300)), model={"is_hybrid": True}
+    )
+    assert twice(config).cache_config.block_size == 112
+    assert config.cache_config.mamba_page_size_padded == 336
+
+
+def test_a_stale_padding_of_an_earlier_size_does_not_survive() -> None:
+    """When pages are equal without padding, an old padding is taken back."""
+    layer, ssm = Layer(backend("A", MultipleOf(16))), backend("S", ssm=True)
+    config = config_of(layer, Layer(ssm, state(5000)), model={"is_hybrid": True})
+    update_block_size(config)
+    assert config.cache_config.mamba_page_size_padded is not None
+    page = AttentionSpec(block_size=16, num_kv_heads=2, head_size=32, dtype="float16").page_size_bytes
+    config.compilation_config.static_forward_context["layers.1"] = Layer(ssm, state(page))
+    update_block_size(config)
+    assert config.cache_config.block_size == 16
+    assert config.cache_config.mamba_page_size_padded is None
