@@ -39,6 +39,7 @@ class AmdSmi(Protocol):
     def amdsmi_get_gpu_device_uuid(self, handle: Handle, /) -> str: ...
     def amdsmi_get_gpu_device_bdf(self, handle: Handle, /) -> str: ...
     def amdsmi_get_gpu_memory_total(self, handle: Handle, kind: object, /) -> int: ...
+    def amdsmi_get_gpu_memory_usage(self, handle: Handle, kind: object, /) -> int: ...
     def amdsmi_topo_get_link_type(self, one: Handle, other: Handle, /) -> Mapping[str, int]: ...
     def amdsmi_topo_get_numa_node_number(self, handle: Handle, /) -> int: ...
 
@@ -102,3 +103,60 @@ def capability_of(arch: str) -> tuple[int, int] | None:
     """
     match = re.fullmatch(r"gfx(\d{1,2})([0-9])([0-9a-f])", normalize_arch(arch))
     return (int(match.group(1)), int(match.group(2))) if match else None
+
+
+def arch(library: AmdSmi, handle: Handle) -> str:
+    """Return a device's architecture, `gfx942`."""
+    return normalize_arch(str(library.amdsmi_get_gpu_asic_info(handle)["target_graphics_version"]))
+
+
+def name(library: AmdSmi, handle: Handle) -> str:
+    """Return a device's product name."""
+    about = library.amdsmi_get_gpu_asic_info(handle)
+    return _NAMES.get(str(about["device_id"]).lower()) or str(about["market_name"])
+
+
+def uuid(library: AmdSmi, handle: Handle) -> str:
+    """Return a device's UUID."""
+    return library.amdsmi_get_gpu_device_uuid(handle)
+
+
+def total_memory(library: AmdSmi, handle: Handle) -> int:
+    """Return a device's memory in bytes."""
+    return int(library.amdsmi_get_gpu_memory_total(handle, library.AmdSmiMemoryType.VRAM))
+
+
+def used_memory(library: AmdSmi, handle: Handle) -> int:
+    """Return the bytes of a device's memory that are in use."""
+    return int(library.amdsmi_get_gpu_memory_usage(handle, library.AmdSmiMemoryType.VRAM))
+
+
+def compute_units(library: AmdSmi, handle: Handle) -> int:
+    """Return the number of a device's compute units."""
+    return int(str(library.amdsmi_get_gpu_asic_info(handle)["num_compute_units"]))
+
+
+def all_linked(library: AmdSmi, handles: Sequence[Handle]) -> bool:
+    """Say whether each device reaches each other one over XGMI in one hop."""
+    links = [
+        library.amdsmi_topo_get_link_type(one, other)
+        for i, one in enumerate(handles)
+        for other in handles[i + 1 :]
+    ]
+    return all(link["hops"] == 1 and link["type"] == LINK_XGMI for link in links)
+
+
+_NAMES: Final = {
+    "0x74a0": "AMD Instinct MI300A",
+    "0x74a1": "AMD Instinct MI300X",
+    "0x74b5": "AMD Instinct MI300X",
+    "0x74a2": "AMD Instinct MI308X",
+    "0x74a5": "AMD Instinct MI325X",
+    "0x74b9": "AMD Instinct MI325X",
+    "0x744c": "AMD Radeon RX 7900 XTX",
+    "0x150e": "AMD Radeon 890M",
+    "0x1586": "AMD Radeon 8060S",
+    "0x7550": "AMD Radeon RX 9070 XT",
+    "0x7551": "AMD Radeon AI PRO R9700",
+}
+"""Product names by PCI device id, for devices whose driver gives several names, or none."""

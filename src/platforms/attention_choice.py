@@ -63,7 +63,7 @@ def choose(
     """
     name = next(iter(backends)) if selected is None else selected.name
     if name not in backends:
-        raise ConfigError(_not_valid(device_name, name, backends))
+        raise ConfigError(not_valid(device_name, name, backends))
     reasons = refusals(selector)
     if reasons:
         raise ConfigError(
@@ -85,10 +85,17 @@ def check_name(device_name: str, backends: Mapping[str, str], selected: Attentio
         ConfigError: it is none of `backends`.
     """
     if selected is not None and selected.name not in backends:
-        raise ConfigError("attention_config.backend: " + _not_valid(device_name, selected.name, backends))
+        raise ConfigError("attention_config.backend: " + not_valid(device_name, selected.name, backends))
 
 
-def _not_valid(device_name: str, name: str, backends: Mapping[str, str]) -> str:
+def not_valid(device_name: str, name: str, backends: Mapping[str, str]) -> str:
+    """Return the text that refuses a backend and names the valid ones.
+
+    Args:
+        device_name: the platform.
+        name: the backend that was asked for.
+        backends: as for `choose`.
+    """
     return (
         f"attention backend {name} is not valid on {device_name}; valid are: {', '.join(backends)}. "
         f"Pass one of them to --attention-backend, or leave it out"

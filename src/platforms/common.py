@@ -6,18 +6,21 @@ it must.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from platform_abc.errors import ConfigError
-from platforms.attention_choice import SDPA_CACHE_DTYPES
+from platforms.attention_choice import SDPA_BACKENDS, SDPA_CACHE_DTYPES, check_name
 
 if TYPE_CHECKING:
     import torch
 
     from platform_abc.config import EngineConfig
+
+_logger = logging.getLogger(__name__)
 
 WORKER: Final = "platforms.components.worker.DeviceWorker"
 COMMUNICATOR: Final = "platforms.components.communicator.TorchDistributedCommunicator"
@@ -28,6 +31,41 @@ NO_GRAPHS: Final = "leave compilation_config.cudagraph_mode at NONE: nothing her
 
 
 # --- config
+
+
+def check_config(device_name: str, config: EngineConfig) -> None:
+    """Set the worker class, and refuse what no platform of this package can run yet.
+
+    Args:
+        device_name: the platform, for messages.
+        config: changed in place: `parallel_config.worker_cls` if it is `auto`.
+
+    Raises:
+        ConfigError: a setting that does not work here, by its field.
+    """
+    set_worker_class(config)
+    check_parallelism(device_name, config)
+    refuse_static_graphs(device_name, config)
+    refuse_lora(device_name, config)
+    check_cache_dtype(device_name, config)
+    check_name(device_name, SDPA_BACKENDS, config.attention_config.backend)
+
+
+def forbid_chunked_images(config: EngineConfig) -> None:
+    """Keep images whole where the model attends within them in both directions, with a warning.
+
+    Args:
+        config: changed in place: `scheduler_config.disable_chunked_mm_input`.
+    """
+    model, scheduler = config.model_config, config.scheduler_config
+    if model is None or not model.is_mm_prefix_lm or not scheduler.is_multimodal_model:
+        return
+    if not scheduler.disable_chunked_mm_input:
+        _logger.warning(
+            "scheduler_config.disable_chunked_mm_input is set to True: this model attends within an image "
+            "in both directions, so an image must not be split over two steps"
+        )
+        scheduler.disable_chunked_mm_input = True
 
 
 def set_worker_class(config: EngineConfig) -> None:

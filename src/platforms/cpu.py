@@ -70,15 +70,8 @@ class CpuPlatform(NativePlatform):
         Raises:
             ConfigError: a setting that does not work here, by its field.
         """
-        common.set_worker_class(vllm_config)
-        common.check_parallelism(cls.device_name, vllm_config)
-        common.refuse_static_graphs(cls.device_name, vllm_config)
-        common.refuse_lora(cls.device_name, vllm_config)
+        common.check_config(cls.device_name, vllm_config)
         common.check_model_dtype(cls.device_name, vllm_config, cls._dtype_names())
-        common.check_cache_dtype(cls.device_name, vllm_config)
-        attention_choice.check_name(
-            cls.device_name, attention_choice.SDPA_BACKENDS, vllm_config.attention_config.backend
-        )
         if vllm_config.parallel_config.enable_dbo:
             raise ConfigError(
                 "parallel_config.enable_dbo = True: expected False on cpu, which has one stream of work "

@@ -109,6 +109,15 @@ def session() -> Generator[Nvml, None, None]:
         library.nvmlShutdown()
 
 
+def available() -> bool:
+    """Say whether NVML is here and starts."""
+    try:
+        with session():
+            return True
+    except NvmlMissing:
+        return False
+
+
 def as_text(value: str | bytes) -> str:
     """Decode what older bindings give as bytes, without the padding of fixed-size fields."""
     text = value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value

@@ -79,7 +79,7 @@ class DeviceWorker(WorkerBase):
     # --- start
 
     def init_device(self) -> None:
-        """Choose the device, seed it, and join the group of ranks.
+        """Choose the device, join the group of ranks, and seed the device.
 
         Raises:
             ConfigError: there is no model part, or the device cannot compute in its dtype.
@@ -89,8 +89,8 @@ class DeviceWorker(WorkerBase):
         self.device = self.torch_device(visible)
         platform.set_device(self.device)
         self._check_dtype()
-        platform.manual_seed_all(self._model_config().seed)
         self.communicator = self._join()
+        platform.manual_seed_all(self._model_config().seed)
 
     def torch_device(self, visible: int) -> torch.device:
         """Return the device on which this worker's tensors live; a subclass may choose another.

@@ -1,0 +1,532 @@
+"""The ROCm platform: AMD devices, asked through amdsmi, and through a HIP torch where that is missing.
+
+amdsmi answers without creating a HIP context. It is missing under WSL, where torch is asked instead.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from platform_abc.device_ids import assigned_physical_devices
+from platform_abc.errors import DeviceUnavailable
+from platform_abc.types import DeviceCapability, PlatformEnum
+from platforms import amd_smi, attention_choice, common, rocm_ids
+from platforms.native import NativePlatform
+from platforms.torch_runtime import Properties, properties, require_index, runtime
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+    import torch
+    from torch._C._distributed_c10d import PrefixStore, ProcessGroup
+
+    from platform_abc.config import AttentionBackendEnum, AttentionSelectorConfig, EngineConfig
+
+R = TypeVar("R")
+
+_logger = logging.getLogger(__name__)
+
+REMEDY: Final = (
+    "run it on a machine with an AMD device and the amdgpu driver, with amdsmi and a torch that is built for "
+    "ROCm; `amd-smi list` shows what the driver sees"
+)
+"""What makes a ROCm device appear."""
+
+DEFAULT_OPS: Final = ("sparse_attn_indexer",)
+"""Custom ops that ROCm has kernels of its own for."""
+
+AITER_OPS: Final = ("rms_norm", "quant_fp8", "grouped_topk")
+"""Custom ops that the kernel library AITER makes faster than what is compiled."""
+
+
+class RocmPlatform(NativePlatform):
+    """An AMD device; its torch answers to the name `cuda`."""
+
+    _enum = PlatformEnum.ROCM
+    device_name: str = "rocm"
+    device_type: str = "cuda"
+    dispatch_key: str = "CUDA"
+    ray_device_key: str = "GPU"
+    dist_backend: str = "nccl"
+    device_control_env_var: str = rocm_ids.CUDA
+    ray_noset_device_env_vars: list[str] = [  # noqa: RUF012
+        "RAY_EXPERIMENTAL_NOSET_HIP_VISIBLE_DEVICES",
+        "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES",
+        "RAY_EXPERIMENTAL_NOSET_ROCR_VISIBLE_DEVICES",
+    ]
+    supported_quantization: list[str] = [  # noqa: RUF012
+        "awq",
+        "gptq",
+        "fp8",
+        "compressed-tensors",
+        "fbgemm_fp8",
+        "inc",
+        "quark",
+        "mxfp4",
+        "mxfp8",
+        "torchao",
+        "modelopt",
+    ]
+
+    # --- config hooks
+
+    @classmethod
+    def pre_register_and_update(cls, parser: ArgumentParser | None = None) -> None:
+        """Refuse device variables that contradict each other, before anything reads them.
+
+        Args:
+            parser: not read.
+
+        Raises:
+            ValueError: naming both variables and their values.
+        """
+        rocm_ids.variable()
+
+    @classmethod
+    def apply_config_platform_defaults(cls, vllm_config: EngineConfig) -> None:
+        """Turn on the custom ops that ROCm has kernels for, and those of AITER where it is installed.
+
+        What the user said of an op, or of all of them, stays; a second call changes nothing.
+
+        Args:
+            vllm_config: changed in place: `compilation_config.custom_ops`.
+        """
+        ops = vllm_config.compilation_config.custom_ops
+        if "all" in ops or "none" in ops:
+            return
+        wanted = DEFAULT_OPS + (AITER_OPS if _has_aiter() else ())
+        # A new list is assigned, so that the config checks it.
+        vllm_config.compilation_config.custom_ops = ops + [
+            f"+{op}" for op in wanted if f"+{op}" not in ops and f"-{op}" not in ops
+        ]
+
+    @classmethod
+    def check_and_update_config(cls, vllm_config: EngineConfig) -> None:
+        """Set the worker class, keep images whole for models that need it, refuse what cannot run.
+
+        Args:
+            vllm_config: changed in place: `parallel_config.worker_cls` if it is `auto`, and
+                `scheduler_config.disable_chunked_mm_input`.
+
+        Raises:
+            ConfigError: a setting that does not work here, by its field.
+        """
+        common.check_config(cls.device_name, vllm_config)
+        common.forbid_chunked_images(vllm_config)
+
+    @classmethod
+    def check_if_supports_dtype(cls, dtype: torch.dtype) -> None:
+        """Refuse a dtype that AMD devices do not compute in.
+
+        Args:
+            dtype: the model's dtype.
+
+        Raises:
+            ConfigError: naming the dtypes that work.
+        """
+        common.check_dtype(cls.device_name, dtype, ("bfloat16", "float16", "float32"))
+
+    @classmethod
+    def check_runner_kv_caches_multi_layer(cls) -> None:
+        """Accept models with several attention layers of one index: caches are kept by layer name."""
+
+    # --- pickers
+
+    @classmethod
+    def get_attn_backend_cls(
+        cls,
+        selected_backend: AttentionBackendEnum | None,
+        attn_selector_config: AttentionSelectorConfig,
+        num_heads: int | None = None,
+    ) -> str:
+        """Return the dotted name of the attention backend, torch's SDPA over a paged cache.
+
+        Args:
+            selected_backend: what the user asked for; None if nothing.
+            attn_selector_config: the facts of the layer.
+            num_heads: not read: any number of heads works.
+
+        Raises:
+            ConfigError: the backend asked for is not valid here, or the layer needs what it cannot do.
+        """
+        return attention_choice.choose(
+            cls.device_name, attention_choice.SDPA_BACKENDS, selected_backend, attn_selector_config
+        )
+
+    @classmethod
+    def get_device_communicator_cls(cls) -> str:
+        """Return the dotted name of the communicator over `torch.distributed`."""
+        return common.COMMUNICATOR
+
+    @classmethod
+    def get_kv_cache_config_builder_cls(cls, vllm_config: EngineConfig) -> str:
+        """Return the dotted name of the builder that gives every layer an allocation of its own.
+
+        Args:
+            vllm_config: not read.
+        """
+        return common.KV_CACHE_BUILDER
+
+    @classmethod
+    def opaque_attention_op(cls) -> bool:
+        """Say yes: the backend loops over requests, which `torch.compile` should not trace."""
+        return True
+
+    # --- ids
+
+    @classmethod
+    def visible_device_id_to_physical_device_id(cls, device_id: int) -> int:
+        """Return the number that amdsmi gives a visible device.
+
+        Args:
+            device_id: visible id, counted from 0.
+
+        Raises:
+            IndexError: a variable makes fewer devices visible.
+            ValueError: a variable is malformed, or two contradict each other.
+        """
+        return rocm_ids.physical(device_id)
+
+    @classmethod
+    def device_id_to_physical_device_id(cls, device_id: int) -> int:
+        """Return the physical id of a logical id: the assigned one, else that of the same visible id.
+
+        Args:
+            device_id: logical id, counted from 0.
+
+        Raises:
+            IndexError: there are not so many devices.
+            ValueError: a variable is malformed, or two contradict each other.
+        """
+        if assigned_physical_devices() is not None:
+            return super().device_id_to_physical_device_id(device_id)
+        return rocm_ids.physical(device_id)
+
+    @classmethod
+    def logical_device_id_to_visible_device_id(cls, device_id: int) -> int:
+        """Return the visible id of a logical id: the N of `torch.device("cuda:N")`.
+
+        Args:
+            device_id: logical id, counted from 0.
+
+        Raises:
+            IndexError: there are not so many devices.
+            ValueError: a variable is malformed, or hides the device.
+        """
+        wanted = cls.device_id_to_physical_device_id(device_id)
+        if assigned_physical_devices() is None:
+            return device_id
+        return rocm_ids.visible(wanted)
+
+    @classmethod
+    def device_count(cls) -> int:
+        """Return how many devices this process sees, as the variables are now.
+
+        Raises:
+            ValueError: a variable is malformed, or two contradict each other.
+        """
+        try:
+            with amd_smi.session() as library:
+                return rocm_ids.count(len(library.amdsmi_get_processor_handles()))
+        except (amd_smi.AmdSmiMissing, amd_smi.AmdSmiRefused):
+            import torch
+
+            return torch.cuda.device_count()
+
+    # --- queries
+
+    @classmethod
+    def get_device_capability(cls, device_id: int = 0) -> DeviceCapability | None:
+        """Return the capability of a device by its architecture, `gfx942` is 9.4; None without a device.
+
+        Args:
+            device_id: visible id.
+
+        Raises:
+            IndexError: there are not so many devices.
+        """
+        found = amd_smi.capability_of(cls._arch(device_id))
+        return None if found is None else DeviceCapability(*found)
+
+    @classmethod
+    def get_device_name(cls, device_id: int = 0) -> str:
+        """Return the product name of a device.
+
+        Args:
+            device_id: visible id.
+
+        Raises:
+            DeviceUnavailable: there is no device.
+            IndexError: there are not so many devices.
+        """
+        return cls._ask("get_device_name", device_id, amd_smi.name, lambda of: of.name)
+
+    @classmethod
+    def get_device_uuid(cls, device_id: int = 0) -> str:
+        """Return the UUID of a device.
+
+        Args:
+            device_id: visible id.
+
+        Raises:
+            DeviceUnavailable: there is no device, or without amdsmi this torch does not tell.
+            IndexError: there are not so many devices.
+        """
+        found = cls._ask(
+            "get_device_uuid", device_id, amd_smi.uuid, lambda of: str(getattr(of, "uuid", None) or "")
+        )
+        if not found:
+            raise DeviceUnavailable("get_device_uuid", cls.__name__, "install amdsmi, or a newer torch")
+        return found
+
+    @classmethod
+    def get_device_total_memory(cls, device_id: int = 0) -> int:
+        """Return the memory of a device in bytes.
+
+        Args:
+            device_id: visible id.
+
+        Raises:
+            DeviceUnavailable: there is no device.
+            IndexError: there are not so many devices.
+        """
+        return cls._ask(
+            "get_device_total_memory", device_id, amd_smi.total_memory, lambda of: int(of.total_memory)
+        )
+
+    @classmethod
+    def get_current_memory_usage(cls, device: torch.types.Device = None) -> float:
+        """Return the bytes in use on a device, by all processes.
+
+        Args:
+            device: the device; the first visible one if None.
+
+        Raises:
+            DeviceUnavailable: there is no device.
+            IndexError: there are not so many devices.
+        """
+        index, member = common.device_index(device), "get_current_memory_usage"
+
+        def from_torch(_: Properties) -> int:
+            free, total = runtime("hip", member, cls.__name__, REMEDY).mem_get_info(index)
+            return total - free
+
+        return float(cls._ask(member, index, amd_smi.used_memory, from_torch))
+
+    @classmethod
+    def get_all_gpu_pci_bus_ids(cls) -> dict[int, str]:
+        """Return the PCI bus id of every physical device, by physical id.
+
+        Raises:
+            DeviceUnavailable: amdsmi is not there, or counts no device.
+        """
+        member = "get_all_gpu_pci_bus_ids"
+        try:
+            with amd_smi.session() as library:
+                handles = library.amdsmi_get_processor_handles()
+                found = [library.amdsmi_get_gpu_device_bdf(handle) for handle in handles]
+        except (amd_smi.AmdSmiMissing, amd_smi.AmdSmiRefused) as error:
+            raise DeviceUnavailable(member, cls.__name__, f"{REMEDY} ({error})") from error
+        if not found:
+            raise DeviceUnavailable(member, cls.__name__, REMEDY)
+        return dict(enumerate(found))
+
+    @classmethod
+    def num_compute_units(cls, device_id: int = 0) -> int:
+        """Return the number of compute units of a device.
+
+        Args:
+            device_id: visible id.
+
+        Raises:
+            DeviceUnavailable: there is no device.
+            IndexError: there are not so many devices.
+        """
+        return cls._ask("num_compute_units", device_id, amd_smi.compute_units, _torch_units)
+
+    @classmethod
+    def is_fully_connected(cls, physical_device_ids: list[int]) -> bool:
+        """Say whether each of these devices reaches each other one over XGMI in one hop.
+
+        Args:
+            physical_device_ids: physical ids.
+        """
+        if len(physical_device_ids) <= 1:
+            return True
+        try:
+            with amd_smi.session() as library:
+                handles = library.amdsmi_get_processor_handles()
+                for device in physical_device_ids:
+                    require_index(device, len(handles))
+                return amd_smi.all_linked(library, [handles[device] for device in physical_device_ids])
+        except (amd_smi.AmdSmiMissing, amd_smi.AmdSmiRefused) as error:
+            _logger.warning("amdsmi does not say how devices %s are linked: %s", physical_device_ids, error)
+            return False
+
+    @classmethod
+    def get_all_device_numa_nodes(cls) -> list[int] | None:
+        """Return the NUMA node of each visible device, by visible id; None unless amdsmi knows all."""
+        try:
+            with amd_smi.session() as library:
+                handles = library.amdsmi_get_processor_handles()
+                shown = [rocm_ids.physical(device) for device in range(rocm_ids.count(len(handles)))]
+                for device in shown:
+                    require_index(device, len(handles))
+                nodes = [library.amdsmi_topo_get_numa_node_number(handles[device]) for device in shown]
+        except (amd_smi.AmdSmiMissing, amd_smi.AmdSmiRefused):
+            return None
+        return nodes if nodes and min(nodes) >= 0 else None
+
+    @classmethod
+    def _ask(
+        cls,
+        member: str,
+        device_id: int,
+        question: Callable[[amd_smi.AmdSmi, amd_smi.Handle], R],
+        otherwise: Callable[[Properties], R],
+    ) -> R:
+        """Ask amdsmi about a visible device, or torch where amdsmi is missing or does not answer.
+
+        Raises:
+            DeviceUnavailable: neither knows a device.
+            IndexError: there are not so many devices.
+        """
+        physical = rocm_ids.physical(device_id)
+        try:
+            with amd_smi.session() as library:
+                handles = library.amdsmi_get_processor_handles()
+                require_index(physical, len(handles))
+                return question(library, handles[physical])
+        except (amd_smi.AmdSmiMissing, amd_smi.AmdSmiRefused) as error:
+            remedy = f"{REMEDY} ({error})"
+        return otherwise(properties("hip", device_id, member, cls.__name__, remedy))
+
+    @classmethod
+    def _arch(cls, device_id: int = 0) -> str:
+        """Return the architecture of a device, `gfx942`; empty where there is no device."""
+        physical = rocm_ids.physical(device_id)
+        if physical not in _ARCHS:
+            try:
+                _ARCHS[physical] = cls._ask("get_device_capability", device_id, amd_smi.arch, _torch_arch)
+            except DeviceUnavailable:
+                return ""
+        return _ARCHS[physical]
+
+    # --- device state
+
+    @classmethod
+    def set_device(cls, device: torch.device) -> None:
+        """Make a device the current one of this thread.
+
+        Args:
+            device: of the type `cuda`, with the visible id as its index.
+
+        Raises:
+            ValueError: it is of another type.
+            DeviceUnavailable: there is no device.
+        """
+        common.require_device_type(device, "cuda")
+        runtime("hip", "set_device", cls.__name__, REMEDY).set_device(device)
+
+    @classmethod
+    def manual_seed_all(cls, seed: int) -> None:
+        """Seed the generators of all visible devices; those that are not started yet are seeded then.
+
+        Args:
+            seed: any integer that fits 64 bits.
+        """
+        import torch
+
+        torch.cuda.manual_seed_all(seed)
+
+    def get_global_graph_pool(self) -> object:
+        """Return the memory pool that all device graphs of this process share.
+
+        Raises:
+            DeviceUnavailable: there is no device.
+        """
+        runtime("hip", "get_global_graph_pool", type(self).__name__, REMEDY)
+        return super().get_global_graph_pool()
+
+    @classmethod
+    def stateless_init_device_torch_dist_pg(
+        cls,
+        backend: str,
+        prefix_store: PrefixStore,
+        group_rank: int,
+        group_size: int,
+        timeout: timedelta,
+    ) -> ProcessGroup:
+        """Make an RCCL process group, which torch calls NCCL, that its global registry does not know.
+
+        Args:
+            backend: `nccl`.
+            prefix_store: where the ranks meet; the same prefix on all of them.
+            group_rank: rank of this process in the group.
+            group_size: number of ranks.
+            timeout: longest wait of one collective.
+
+        Raises:
+            ValueError: another backend.
+            DeviceUnavailable: there is no device.
+        """
+        from platforms.process_group import make_nccl_group
+
+        member = "stateless_init_device_torch_dist_pg"
+        runtime("hip", member, cls.__name__, REMEDY)
+        return make_nccl_group(cls.device_name, backend, prefix_store, group_rank, group_size, timeout)
+
+    # --- capabilities
+
+    @classmethod
+    def support_hybrid_kv_cache(cls) -> bool:
+        """Say yes: each layer's cache has a shape of its own."""
+        return True
+
+    @classmethod
+    def supports_mx(cls) -> bool:
+        """Say whether the first device computes in MX types: gfx950 and gfx1250 do."""
+        return cls._arch().startswith(("gfx95", "gfx1250"))
+
+    @classmethod
+    def supports_fp8(cls) -> bool:
+        """Say whether the first device computes in FP8: from gfx94 on, and gfx12."""
+        return cls._arch().startswith(("gfx94", "gfx95", "gfx12"))
+
+    @classmethod
+    def is_fp8_fnuz(cls) -> bool:
+        """Say whether the first device's FP8 type is the FNUZ one: on gfx94 alone, MI300 and MI325."""
+        return cls._arch().startswith("gfx94")
+
+    @classmethod
+    def fp8_dtype(cls) -> torch.dtype:
+        """Return the FP8 type of the first device."""
+        import torch
+
+        return torch.float8_e4m3fnuz if cls.is_fp8_fnuz() else torch.float8_e4m3fn
+
+    @classmethod
+    def is_on_gfx9(cls) -> bool:
+        """Say whether the first device is of the GFX9 family that serves models: gfx90a, gfx94, gfx95."""
+        return cls._arch().startswith(("gfx90a", "gfx94", "gfx95"))
+
+
+_ARCHS: dict[int, str] = {}
+"""Architectures by physical id: layers ask in every step, and a device does not change."""
+
+
+def _has_aiter() -> bool:
+    return importlib.util.find_spec("aiter") is not None
+
+
+def _torch_arch(of: Properties) -> str:
+    return amd_smi.normalize_arch(str(getattr(of, "gcnArchName", "")))
+
+
+def _torch_units(of: Properties) -> int:
+    count: int = getattr(of, "multi_processor_count")  # noqa: B009
+    return count
