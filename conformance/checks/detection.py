@@ -6,9 +6,10 @@ import importlib
 from collections.abc import Mapping
 from typing import Any, Final
 
+from conformance.checks.loading import SPECIFIED
 from conformance.context import CheckContext, kind_of
 from conformance.engines.base import Detection
-from conformance.model import IMPORTABLE, Finding, Skip, Violation
+from conformance.model import IMPORTABLE, Finding, Skip, Unsupported, Violation
 from conformance.registry import check
 
 _CALLS: Final = 3
@@ -56,6 +57,8 @@ def _own_detectors(ctx: CheckContext) -> Mapping[str, str]:
 
 def _need_detectors(ctx: CheckContext) -> Mapping[str, str]:
     own = _own_detectors(ctx)
+    if not own and ctx.adapter.in_tree(ctx.platform_cls):
+        raise Unsupported("the engine ships the platform and detects it itself, without an entry point")
     if not own:
         package = ctx.platform_cls.__module__.partition(".")[0]
         raise Skip(
@@ -117,14 +120,14 @@ def detector(ctx: CheckContext) -> None:
 @check(
     "detection.resolves",
     group="resolution",
-    needs=("detection.detector",),
+    needs=("detection.detector", SPECIFIED),
     where="fresh",
     why="A platform that is not the engine's current one after detection is silently replaced by another.",
     hint="Let the detector return this class's dotted name on a machine with the device.",
 )
 def resolves(ctx: CheckContext) -> None:
     """In a fresh process the engine's current platform is an instance of the class."""
-    own = _need_detectors(ctx)
+    own = {} if ctx.adapter.in_tree(ctx.platform_cls) else _need_detectors(ctx)
     raw = ctx.fresh(ctx.adapter.detect())
     found = Detection(
         resolved=raw["resolved"],
@@ -134,7 +137,7 @@ def resolves(ctx: CheckContext) -> None:
     )
     if found.resolved in _spellings(ctx):
         return
-    answers = {name: found.detectors.get(name) for name in own}
+    answers = {name: found.detectors.get(name) for name in own or found.detectors}
     ours = [name for name, answer in answers.items() if answer in _spellings(ctx)]
     if not ours:
         raise Skip(
@@ -143,7 +146,7 @@ def resolves(ctx: CheckContext) -> None:
             + ")",
             "run the kit on a machine that has the device",
         )
-    others = [name for name, answer in found.detectors.items() if answer and name not in own]
+    others = [name for name, answer in found.detectors.items() if answer and name not in ours]
     if found.error and found.winner not in ours and others:
         raise Skip(
             f"other platforms are active beside it: {', '.join(others)} ({found.error})",

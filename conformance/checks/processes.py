@@ -87,6 +87,8 @@ def answers_of(platform: Any, members: Mapping[str, Any]) -> dict[str, str]:
 def as_worker(engine: str, module: str, qualname: str, config: str) -> dict[str, str]:
     """In a fresh interpreter: receive the pickled config, then say what the platform answers here.
 
+    The platform comes first and pulls in of the engine what it needs, as in a worker.
+
     Args:
         engine: the adapter's name.
         module: of the platform's class.
@@ -94,7 +96,6 @@ def as_worker(engine: str, module: str, qualname: str, config: str) -> dict[str,
         config: the pickled config, in base64.
     """
     engine_adapter = adapter(engine)
-    engine_adapter.prepare()
     cls: Any = importlib.import_module(module)
     for name in qualname.split("."):
         cls = getattr(cls, name)

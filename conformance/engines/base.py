@@ -98,7 +98,7 @@ class Arguments:
     """
 
     args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = attrs.field(factory=dict)
+    kwargs: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     case: str = ""
 
 
@@ -244,6 +244,10 @@ class Adapter(Protocol):
         Raises:
             Exception: whatever the engine raises; its text names the field.
         """
+        ...
+
+    def seed_before_hook(self, seed: int) -> None:
+        """Seed what the engine seeds itself before it calls the platform's `manual_seed_all`."""
         ...
 
     def worker_cls_field(self, config: Any) -> Any:

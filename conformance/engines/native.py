@@ -8,7 +8,7 @@ import enum
 import functools
 import importlib
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
@@ -161,6 +161,9 @@ class NativeAdapter:
         own = native_configs.ARGUMENTS.get(member)
         return own() if own is not None else arguments.plain(member)
 
+    def seed_before_hook(self, seed: int) -> None:
+        """Seed nothing: our engine leaves seeding to the platform."""
+
     def worker_cls_field(self, config: Any) -> Any:
         """Return `parallel_config.worker_cls`."""
         return config.parallel_config.worker_cls
@@ -205,12 +208,12 @@ def _members() -> Mapping[str, Member]:
         if name in ("__getattr__", "_global_graph_pool"):
             continue  # the fallback has checks of its own, and the pool is the base's private store
         raw: Any = next((vars(cls)[name] for cls in base.__mro__ if name in vars(cls)), None)
-        value = getattr(raw, "__func__", raw)
+        value: Any = getattr(raw, "__func__", raw)
         found[name] = Member(
             name=name,
             group=spec.group,
             kind=spec.kind,
-            value=copy.copy(value) if isinstance(value, list) else value,
+            value=copy.copy(value) if type(value) is list else value,
             unset=spec.mandatory and spec.kind == "attribute",
             abstract=spec.mandatory,
             raises=spec.default == "not-supported",
@@ -225,8 +228,10 @@ def _engine_calls() -> tuple[EngineCall, ...]:
     common = _common_hooks()
     spec = importlib.util.find_spec(_SCANNED)
     sites: list[EngineCall] = []
-    for folder in (spec.submodule_search_locations or () if spec is not None else ()):
-        for call in scan(Path(folder), common=lambda file, function: True, parameters=frozenset({"platform"})):
+    for folder in spec.submodule_search_locations or () if spec is not None else ():
+        for call in scan(
+            Path(folder), common=lambda file, function: True, parameters=frozenset({"platform"})
+        ):
             sites.append(_with_common(call, common))
     for name, spec_of in MEMBERS.items():
         for one in spec_of.calls:
@@ -258,19 +263,18 @@ def _common_hooks() -> frozenset[str]:
 
 
 @contextlib.contextmanager
-def _active(platform: object) -> Iterator[None]:
+def _active(platform: object) -> Generator[None]:
     import platforms
 
-    missing = object()
-    before = vars(platforms).get("current_platform", missing)
-    vars(platforms)["current_platform"] = platform
+    held: dict[str, object] = platforms.__dict__
+    before = dict(held)
+    held["current_platform"] = platform
     try:
         yield
     finally:
-        if before is missing:
-            vars(platforms).pop("current_platform", None)
-        else:
-            vars(platforms)["current_platform"] = before
+        del held["current_platform"]
+        if "current_platform" in before:
+            held["current_platform"] = before["current_platform"]
 
 
 def resolve_here() -> dict[str, Any]:

@@ -6,6 +6,7 @@ Importing this module imports no vLLM; the methods do, in a child process.
 from __future__ import annotations
 
 import enum
+import importlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -118,6 +119,10 @@ class VllmAdapter:
     def validate_config(self, config: Any) -> None:
         """Check every field against its declaration."""
         vllm_configs.validate(config)
+
+    def seed_before_hook(self, seed: int) -> None:
+        """Seed torch, as vLLM does; that leaves a CPU platform's hook nothing to do."""
+        importlib.import_module("torch").manual_seed(seed)
 
     def worker_cls_field(self, config: Any) -> Any:
         """`parallel_config.worker_cls`."""
