@@ -69,11 +69,19 @@ class HookTime:
         return FRONT if layout == "one-process" else self.processes
 
 
+BOTH: Final[tuple[Layout, ...]] = ("one-process", "worker-processes")
+
+
 def _reads(
-    moment: str, processes: tuple[Process, ...], names: str, note: str, when: str = ""
+    moment: str,
+    processes: tuple[Process, ...],
+    names: str,
+    note: str,
+    when: str = "",
+    layouts: tuple[Layout, ...] = BOTH,
 ) -> list[HookTime]:
     return [
-        HookTime(moment, processes, name, "read", 0, None, when, note=note, ordered=False)
+        HookTime(moment, processes, name, "read", 0, None, when, note=note, layouts=layouts, ordered=False)
         for name in names.split()
     ]
 
@@ -189,13 +197,15 @@ TIMELINE: Final[tuple[HookTime, ...]] = (
     *_reads("config construction", FRONT, "support_hybrid_kv_cache", "asked after the hooks"),
     HookTime(
         "hand-over",
-        FRONT,
+        (Process.FRONT_END, Process.ENGINE_CORE),
         "the config is pickled",
         "step",
         least=0,
         most=None,
+        when="to the engine core, and from there to the workers",
         note="what a hook put there must pickle; what it put on the class stays behind",
         layouts=("worker-processes",),
+        ordered=False,
     ),
     HookTime(
         "worker start",
@@ -254,6 +264,13 @@ TIMELINE: Final[tuple[HookTime, ...]] = (
         most=None,
         note="a wrong name is not seen with one device",
     ),
+    *_reads(
+        "device",
+        WORKERS,
+        "device_type device_name uses_host_device_handling logical_device_id_to_visible_device_id "
+        "get_device_capability check_if_supports_dtype get_device_total_memory get_current_memory_usage",
+        "asked while the worker takes its device and measures it",
+    ),
     HookTime("device", WORKERS, "manual_seed_all", least=0, most=None, may_change="random generators"),
     *_reads("model", WORKERS, "verify_model_arch", "may refuse a model"),
     *_reads(
@@ -307,6 +324,9 @@ TIMELINE: Final[tuple[HookTime, ...]] = (
         note="in each worker with worker processes, in the engine core with the in-process executor; the "
         "backends are known only now",
     ),
+    *_reads(
+        "cache", CORE, "get_kv_cache_config_builder_cls", "asked once the workers have told what they need"
+    ),
     HookTime(
         "cache",
         CORE,
@@ -314,6 +334,14 @@ TIMELINE: Final[tuple[HookTime, ...]] = (
         least=0,
         may_change="the registry of KV-cache specs",
         note="an exception is fatal",
+    ),
+    *_reads(
+        "config construction again",
+        CORE,
+        "get_device_capability get_default_ir_op_priority support_static_graph_mode support_hybrid_kv_cache "
+        "get_compile_backend",
+        "asked around the hooks, as in the front end",
+        layouts=("worker-processes",),
     ),
     HookTime(
         "config construction again",
@@ -331,6 +359,7 @@ TIMELINE: Final[tuple[HookTime, ...]] = (
         note=_REPEATED + "; an exception here can leave the front end waiting for ever",
         layouts=("worker-processes",),
     ),
+    *_reads("request", FRONT, "get_max_output_tokens", "asked for each request", "once a request"),
     HookTime(
         "request",
         FRONT,
@@ -346,8 +375,9 @@ TIMELINE: Final[tuple[HookTime, ...]] = (
         "set_additional_forward_context",
         least=0,
         most=None,
-        when="once a step",
+        when="once a step, also of the warm-up",
         may_change="the fields that it returns for the forward context",
+        ordered=False,
     ),
     *_reads("step", WORKERS, "inference_mode", "the context of every forward pass", "once a step"),
 )
@@ -374,7 +404,10 @@ def rows(
 
 
 def processes_of(name: str, layout: Layout = "worker-processes") -> frozenset[Process]:
-    """Return the processes in which a member or step runs."""
+    """Return the processes in which the table has a member or step.
+
+    For a query or attribute these are the places known from traces; an engine may read it elsewhere.
+    """
     return frozenset(process for row in rows(name, layout=layout) for process in row.runs_in(layout))
 
 

@@ -49,10 +49,12 @@ def violations(trace: Iterable[Seen], layout: Layout = "worker-processes") -> li
 
 
 def _misplaced(process: Process, where: str, names: Sequence[str], layout: Layout) -> list[str]:
+    """Hooks and steps have their processes; a query may be asked wherever the engine needs it."""
+    called = {row.name for row in rows(layout=layout) if row.kind != "read"}
     return [
         f"{name} ran in the {where}, where it does not run"
         for name in dict.fromkeys(names)
-        if rows(name, layout=layout) and process not in processes_of(name, layout)
+        if name in called and process not in processes_of(name, layout)
     ]
 
 

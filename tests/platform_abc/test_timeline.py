@@ -62,7 +62,6 @@ def test_front_end_hooks_have_their_order() -> None:
         "validate_environ",
         "apply_config_platform_defaults",
         "check_and_update_config",
-        "the config is pickled",
         "validate_request",
     )
     assert [name for name in order if name in wanted] == list(wanted)
@@ -78,7 +77,6 @@ def test_worker_hooks_have_their_order() -> None:
         "set_device",
         "get_attn_backend_cls",
         "update_block_size_for_backend",
-        "set_additional_forward_context",
     )
     assert [name for name in promised_order(WORKER) if name in wanted] == list(wanted)
 

@@ -30,6 +30,12 @@ def test_unknown_names_are_ignored() -> None:
     assert violations([*trace, Seen(Process.FRONT_END, "some_vendor_method")], "one-process") == []
 
 
+def test_a_query_may_be_asked_anywhere() -> None:
+    """The table tells where traces saw it; an engine may need it elsewhere."""
+    trace = [*complete("worker-processes"), Seen(Process.ENGINE_CORE, "supported_dtypes")]
+    assert violations(trace) == []
+
+
 def test_a_hook_in_the_wrong_process_is_told() -> None:
     """Config hooks do not run in workers."""
     trace = [*complete("worker-processes"), Seen(Process.WORKER, "check_and_update_config")]
