@@ -92,7 +92,7 @@ def measure(repeats: int = REPEATS) -> list[Row]:
                 f"`import {ours}`, wall time",
                 "ms",
                 _best(told[0], "ms"),
-                theirs and _best(theirs, "ms"),
+                _best(theirs, "ms") if theirs else None,
                 versus="vLLM, `import vllm.platforms`",
                 note=torch,
             )
@@ -103,7 +103,7 @@ def measure(repeats: int = REPEATS) -> list[Row]:
                 f"`import {ours}`, modules loaded",
                 "modules",
                 told[0][0]["modules"],
-                theirs and float(theirs[0]["modules"]),
+                float(theirs[0]["modules"]) if theirs else None,
                 versus="vLLM, `import vllm.platforms`",
             )
         )

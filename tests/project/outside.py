@@ -44,9 +44,9 @@ def pytest_sessionstart(session):
 '''
 
 
-def _run(*command: str | Path, **options: object) -> None:
+def _run(*command: str | Path) -> None:
     print("+", *command, flush=True)
-    subprocess.run(list(map(str, command)), check=True, **options)
+    subprocess.run(list(map(str, command)), check=True)
 
 
 def main() -> int:

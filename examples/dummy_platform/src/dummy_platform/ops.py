@@ -26,10 +26,10 @@ def register() -> None:
     """Define the op and its kernels; a second call changes nothing."""
     if _library:
         return
-    library = torch.library.Library(NAMESPACE, "DEF")
-    library.define(SCHEMA)
+    library = torch.library.Library(NAMESPACE, "DEF")  # type: ignore[no-untyped-call]
+    library.define(SCHEMA)  # type: ignore[no-untyped-call]
     for key in DISPATCH_KEYS:
-        library.impl("paged_attention", paged_attention, key)
+        library.impl("paged_attention", paged_attention, key)  # type: ignore[no-untyped-call]
     # What torch.compile needs to know: the result looks like the query.
     torch.library.register_fake(f"{NAMESPACE}::paged_attention", _fake, lib=library)
     _library.append(library)

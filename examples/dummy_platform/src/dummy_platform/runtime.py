@@ -7,7 +7,7 @@ answers every name that it does not define from here: `current_platform.synchron
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dummy_platform import devices
 
@@ -21,8 +21,9 @@ def register() -> None:
     """Make this module `torch.privateuseone`; a second call changes nothing."""
     import torch
 
+    module: Any = sys.modules[__name__]
     if not hasattr(torch, "privateuseone"):
-        torch._register_device_module("privateuseone", sys.modules[__name__])
+        torch._register_device_module("privateuseone", module)  # type: ignore[no-untyped-call]
 
 
 def is_available() -> bool:
