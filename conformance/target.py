@@ -91,11 +91,23 @@ def load(target: Target) -> object:
         try:
             here = getattr(here, name)
         except AttributeError as error:
+            if isinstance(here, ModuleType) and not target.attributes and exists(f"{path}.{name}"):
+                return _walk(target, target.parts)[0]
             raise UsageProblem(_no_name(target, here, path, name)) from error
         except BaseException as error:
             raise FailedImport(f"{path}.{name}") from error
         path = f"{path}.{name}"
     return here
+
+
+def require_top(target: Target) -> None:
+    """Refuse a target whose top-level package does not exist; imports nothing.
+
+    Raises:
+        UsageProblem: there is no such package.
+    """
+    if not exists(target.parts[0]):
+        raise UsageProblem(_no_module(target, None, target.parts[0]))
 
 
 def must_be_class(target: Target, thing: object) -> type:

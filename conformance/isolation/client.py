@@ -20,6 +20,7 @@ from conformance.isolation.environment import child_environment, import_path
 from conformance.isolation.wire import Closed, Message
 from conformance.target import Target
 
+_MOMENT = 2.0
 _PATIENCE = 20.0
 """Seconds beyond a check's limit after which the host itself counts as hanging."""
 
@@ -233,9 +234,13 @@ class Host:
         )
 
     def _end(self) -> None:
-        if self._running is not None:
+        if self._running is not None and self._child is not None:
             reaper.kill_group(self._running)
             self._running = None
+            # The host now collects the check and whatever it left; without that a container whose
+            # first process collects nobody would keep them as zombies.
+            with contextlib.suppress(Closed, TimeoutError):
+                self._child.channel.receive(deadline(_MOMENT))
         if self._child is not None:
             _let_leave(self._child)
             stop(self._child)

@@ -28,9 +28,10 @@ Task = Callable[[Extend], Message]
 CAN_FORK: Final = hasattr(os, "fork") and sys.platform != "darwin"
 """On macOS the system's own libraries do not survive a fork."""
 
-_leave = os._exit  # pyright: ignore[reportPrivateUsage]  kept: a platform may replace it
-_write = write_all
-_encode = encode
+# Kept at the start: platforms replace functions of `os`.
+_leave = os._exit  # pyright: ignore[reportPrivateUsage]
+_state = os.fstat
+_print = os.write
 
 _LARGEST_OUTPUT: Final = 16 * 1024 * 1024
 _TAIL: Final = 4000
@@ -200,11 +201,11 @@ class Forker:
             capture(printed)
 
             def tell(message: Message) -> None:
-                data = _encode({"token": token, **message})
+                data = encode({"token": token, **message})
                 try:
                     if _identity(writer) != identity:
                         raise OSError("the descriptor of the answer was closed")
-                    _write(writer, data)
+                    write_all(writer, data)
                 except OSError:
                     spare.write_bytes(data)
 
@@ -216,7 +217,7 @@ class Forker:
             with contextlib.suppress(BaseException):
                 import traceback
 
-                os.write(2, "".join(traceback.format_exception(error)).encode("utf-8", "replace"))
+                _print(2, "".join(traceback.format_exception(error)).encode("utf-8", "replace"))
             _leave(70)
 
 
@@ -271,7 +272,7 @@ def _shorten(file: Path) -> None:
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
-    state = os.fstat(descriptor)
+    state = _state(descriptor)
     return state.st_dev, state.st_ino
 
 

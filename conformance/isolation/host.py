@@ -29,7 +29,7 @@ from conformance.isolation.wire import Channel, Closed, Message
 from conformance.model import Skip
 from conformance.perform import perform
 from conformance.problems import UsageProblem
-from conformance.target import FailedImport, Target, exists, load, must_be_class
+from conformance.target import FailedImport, Target, exists, load, must_be_class, require_top
 from platform_abc.errors import ContractWarning, MissingDependency
 
 
@@ -112,6 +112,7 @@ def _open(
     path = list(sys.path)
     try:
         named: str | None = boot["engine"]
+        require_top(target)
         chosen = adapter(named or guess(target) or "native")
         variables = dict(chosen.environment(boot["scratch"]))
         os.environ.update(variables)

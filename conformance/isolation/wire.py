@@ -17,6 +17,9 @@ Message = dict[str, Any]
 _HEAD: Final = struct.Struct("!Q")
 _LARGEST: Final = 64 * 1024 * 1024
 _CHUNK: Final = 65536
+# Kept at the start: platforms replace functions of `os`.
+_write = os.write
+_read = os.read
 
 
 class Closed(Exception):
@@ -37,7 +40,7 @@ def write_all(descriptor: int, data: bytes) -> None:
     """
     view = memoryview(data)
     while view:
-        view = view[os.write(descriptor, view) :]
+        view = view[_write(descriptor, view) :]
 
 
 class Inbox:
@@ -115,7 +118,7 @@ class Channel:
             if not poll.poll(left):
                 continue
             try:
-                data = os.read(self.descriptor, _CHUNK)
+                data = _read(self.descriptor, _CHUNK)
             except OSError as error:
                 raise Closed(str(error)) from error
             if not data:

@@ -1,0 +1,429 @@
+"""Hostile platforms: each attack is one check's failure, the next check runs, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conformance.isolation import Host
+from conformance.isolation.client import Ran
+from conformance.model import Outcome
+from conformance.target import parse
+
+if TYPE_CHECKING:
+    from tests.conformance.conftest import Vendor
+
+ATTACKS = """
+import ctypes, os, pathlib, signal, subprocess, sys, threading, time
+
+def attack(name):
+    def register(func):
+        sham(f"identity.{name}", func)
+        return func
+    return register
+
+@attack("segfault")
+def _(ctx): ctypes.string_at(0)
+
+@attack("exit-zero")
+def _(ctx): os._exit(0)
+
+@attack("exit-three")
+def _(ctx): os._exit(3)
+
+@attack("sys-exit")
+def _(ctx): sys.exit(5)
+
+@attack("interrupt")
+def _(ctx): raise KeyboardInterrupt
+
+@attack("hang")
+def _(ctx): time.sleep(1000)
+
+@attack("deaf-hang")
+def _(ctx):
+    for number in (signal.SIGABRT, signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        time.sleep(1)
+
+@attack("abort")
+def _(ctx): os.abort()
+
+@attack("kill-self")
+def _(ctx): os.kill(os.getpid(), 9)
+
+@attack("stop-self")
+def _(ctx): os.kill(os.getpid(), signal.SIGSTOP)
+
+@attack("prints")
+def _(ctx):
+    print("loud" * 1000)
+    os.write(1, b"x" * 3_000_000)
+    print("the last word", file=sys.stderr)
+    raise ctx.fail("a", contract_says="b", platform_did="c", hint="d")
+
+@attack("closes-fds")
+def _(ctx): os.closerange(0, 100_000)
+
+@attack("closes-and-reuses-fds")
+def _(ctx):
+    os.closerange(3, 100_000)
+    for number in range(400):
+        os.open("/dev/null", os.O_RDWR)
+
+@attack("replaces-stdout")
+def _(ctx):
+    class Sulky:
+        def write(self, text): raise RuntimeError("no")
+        def flush(self): raise RuntimeError("no")
+    sys.stdout = sys.stderr = Sulky()
+
+@attack("closes-stdout")
+def _(ctx):
+    sys.stdout.close()
+    sys.stderr.close()
+
+@attack("forks")
+def _(ctx):
+    if os.fork() == 0:
+        time.sleep(1000)
+
+@attack("daemon")
+def _(ctx):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            pathlib.Path("daemon.pid").write_text(str(os.getpid()))
+            time.sleep(1000)
+        os._exit(0)
+    while not pathlib.Path("daemon.pid").exists():
+        time.sleep(0.01)
+
+@attack("child-of-its-own")
+def _(ctx): subprocess.Popen(["sleep", "1000"], start_new_session=True)
+
+@attack("fork-answers-twice")
+def _(ctx):
+    os.fork()
+
+@attack("threads")
+def _(ctx): threading.Thread(target=time.sleep, args=(1000,)).start()
+
+@attack("atexit")
+def _(ctx):
+    import atexit
+    atexit.register(lambda: time.sleep(1000))
+
+@attack("patches-os")
+def _(ctx):
+    os._exit = os.write = os.read = lambda *a: None
+
+@attack("environment")
+def _(ctx):
+    os.environ["ACME_LEAK"] = "1"
+    os.chdir("/")
+    import logging
+    logging.root.setLevel(1)
+    ctx.platform_cls.leak = 1
+    sys.path.clear()
+
+@attack("no-environment")
+def _(ctx):
+    assert "ACME_LEAK" not in os.environ
+    assert not hasattr(ctx.platform_cls, "leak")
+    assert sys.path
+
+@attack("patches-torch")
+def _(ctx):
+    import torch
+    torch.zeros = None
+
+@attack("torch-is-whole")
+def _(ctx):
+    import torch
+    assert torch.zeros(1).item() == 0
+
+@attack("takes-a-signal")
+def _(ctx):
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.alarm(1)
+    time.sleep(2)
+
+@attack("kills-its-parent")
+def _(ctx):
+    os.kill(os.getppid(), 9)
+    time.sleep(1000)
+
+@attack("stops-its-parent")
+def _(ctx):
+    os.kill(os.getppid(), signal.SIGSTOP)
+
+@attack("raises-in-platform")
+def _(ctx): ctx.platform_cls.trip()
+
+@attack("raises-oddly")
+def _(ctx):
+    class Odd(Exception):
+        def __str__(self): raise ValueError
+    raise Odd
+
+@attack("odd-details")
+def _(ctx):
+    ctx.details["x"] = object()
+    ctx.details["y"] = {1: {2}}
+    ctx.details["z"] = "\\udc80"
+
+@attack("fresh-answer")
+def _(ctx):
+    assert ctx.fresh("shams:double", 21) == 42
+
+@attack("fresh-exit")
+def _(ctx): ctx.fresh("shams:leave")
+
+@attack("fresh-hang")
+def _(ctx): ctx.fresh("shams:hang", timeout=1)
+
+@attack("fresh-raise")
+def _(ctx): ctx.fresh("shams:trip")
+
+@attack("fresh-is-fresh")
+def _(ctx):
+    seen = ctx.fresh("shams:surroundings")
+    assert seen["acme"] is False, seen
+    assert seen["threads"] == os.environ.get("ACME_THREADS"), seen
+    assert seen["cwd"] == os.getcwd()
+
+def double(x): return x * 2
+def leave(): os._exit(0)
+def hang(): time.sleep(1000)
+def trip(): raise LookupError("in the fresh one")
+def surroundings():
+    return {"acme": "acme" in sys.modules, "threads": os.environ.get("OMP_NUM_THREADS"), "cwd": os.getcwd()}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the hostile vendor."""
+    return tmp_path_factory.mktemp("hostile")
+
+
+@pytest.fixture(scope="module")
+def host(folder: Path) -> Iterator[Host]:
+    """A host whose checks are attacks, with a limit of a few seconds."""
+    from tests.conformance.conftest import Vendor
+
+    vendor = Vendor(folder)
+    vendor.platform("@classmethod\ndef trip(cls):\n    raise OSError('tripped')\n")
+    vendor.checks(ATTACKS)
+    before = os.getcwd()
+    os.chdir(folder)
+    sys.path.insert(0, str(folder))
+    made = Host(parse("acme:AcmePlatform"), limit=60.0, checks_from="shams")
+    try:
+        assert made.open().status == "ready"
+        made.limit = 4.0
+        yield made
+    finally:
+        made.close()
+        os.chdir(before)
+        sys.path.remove(str(folder))
+
+
+def _run(host: Host, name: str) -> Ran:
+    ran = host.run(f"identity.{name}")
+    assert not ran.broken, ran.broken
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("segfault", "died on signal 11 (SIGSEGV)"),
+        ("exit-zero", "exited with status 0 without an answer"),
+        ("exit-three", "exited with status 3 without an answer"),
+        ("hang", "did not answer within 4 s"),
+        ("deaf-hang", "did not answer within 4 s"),
+        ("abort", "died on signal 6 (SIGABRT)"),
+        ("kill-self", "died on signal 9 (SIGKILL)"),
+        ("stop-self", "did not answer within 4 s"),
+        ("takes-a-signal", "died on signal 14 (SIGALRM)"),
+        ("kills-its-parent", "died on signal 9 (SIGKILL)"),
+    ],
+)
+def test_a_death_is_told_by_how_it_came(host: Host, name: str, told: str) -> None:
+    """A crash, an exit, a hang: each is named, and the next check finds a working host."""
+    ran = _run(host, name)
+    assert ran.answer is None
+    assert str(ran.died) == told
+    after = _run(host, "no-environment")
+    assert after.answer is not None
+    assert after.answer.outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(("name", "frame"), [("segfault", "shams.py"), ("hang", "shams.py")])
+def test_a_crash_and_a_hang_say_where(host: Host, name: str, frame: str) -> None:
+    """What the process printed last holds the Python frame in which it died or stood."""
+    assert frame in _run(host, name).output
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "closes-fds", "closes-and-reuses-fds", "replaces-stdout", "closes-stdout", "forks", "daemon",
+        "child-of-its-own", "fork-answers-twice", "threads", "atexit", "patches-os", "environment",
+        "no-environment", "patches-torch", "torch-is-whole", "odd-details", "fresh-answer",
+        "fresh-is-fresh",
+    ],
+)  # fmt: skip
+def test_what_a_check_survives_changes_no_answer(host: Host, name: str) -> None:
+    """Printing, closing, forking, patching and leaving threads behind do not cost a check its answer."""
+    start = time.monotonic()
+    ran = _run(host, name)
+    assert ran.answer is not None, ran.died
+    assert ran.answer.outcome is Outcome.PASS, ran.answer
+    assert time.monotonic() - start < 30
+
+
+def test_daemons_of_a_check_are_ended(host: Host, folder: Path) -> None:
+    """A process that left the group and the session of its check is found and ended."""
+    (folder / "daemon.pid").unlink(missing_ok=True)
+    ran = _run(host, "daemon")
+    assert ran.left >= 1
+    assert not Path(f"/proc/{(folder / 'daemon.pid').read_text()}").exists()
+
+
+def test_output_is_kept_apart_and_shown(host: Host) -> None:
+    """A flood of output reaches nobody's stdout; its end is kept for the failure."""
+    ran = _run(host, "prints")
+    assert ran.answer is not None
+    assert ran.answer.outcome is Outcome.FAIL
+    assert ran.output.endswith("the last word")
+    assert len(ran.output) < 10_000
+
+
+@pytest.mark.parametrize(("name", "told"), [("sys-exit", "SystemExit: 5"), ("interrupt", "KeyboardInterrupt")])
+def test_what_is_no_ordinary_exception_is_the_platforms(host: Host, name: str, told: str) -> None:
+    """`sys.exit` inside a hook ends no process of ours and is a failure."""
+    answer = _run(host, name).answer
+    assert answer is not None
+    assert answer.outcome is Outcome.FAIL
+    assert told in answer.findings[0].platform_did
+
+
+def test_an_exception_out_of_the_platforms_file_is_the_platforms(host: Host) -> None:
+    """What the platform's own line raised is a failure there, even if the check did not expect it."""
+    answer = _run(host, "raises-in-platform").answer
+    assert answer is not None
+    assert answer.outcome is Outcome.FAIL
+    assert "OSError: tripped" in answer.findings[0].platform_did
+    assert "acme.py:" in answer.findings[0].location
+
+
+@pytest.mark.parametrize("name", ["raises-oddly", "fresh-raise"])
+def test_an_exception_of_the_check_is_an_error(host: Host, name: str) -> None:
+    """What no line of the platform raised is never blamed on it."""
+    answer = _run(host, name).answer
+    assert answer is not None
+    assert answer.outcome is Outcome.ERROR
+    assert answer.traceback
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("fresh-exit", "exited with status 0 without an answer"), ("fresh-hang", "did not answer within 1 s")],
+)
+def test_the_death_of_a_fresh_interpreter_is_a_failure(host: Host, name: str, told: str) -> None:
+    """A check that lets `ChildDied` pass fails with how the child died."""
+    answer = _run(host, name).answer
+    assert answer is not None
+    assert answer.outcome is Outcome.FAIL
+    assert told in answer.findings[0].platform_did
+
+
+def test_a_stopped_host_is_replaced(host: Host) -> None:
+    """A check that stops the host costs its limit and some patience, not the run."""
+    import conformance.isolation.client as client
+
+    patience, client._PATIENCE = client._PATIENCE, 2.0
+    try:
+        ran = _run(host, "stops-its-parent")
+    finally:
+        client._PATIENCE = patience
+    assert str(ran.died) == "did not answer within 4 s"
+    after = _run(host, "no-environment").answer
+    assert after is not None
+    assert after.outcome is Outcome.PASS
+
+
+def test_a_host_that_dies_between_checks_is_replaced(host: Host) -> None:
+    """A host that is gone when the next check comes is started again, unseen by the check."""
+    assert host._child is not None
+    host._child.process.kill()
+    host._child.process.wait()
+    answer = _run(host, "no-environment").answer
+    assert answer is not None
+    assert answer.outcome is Outcome.PASS
+
+
+def test_nothing_is_left_behind(vendor: Vendor) -> None:
+    """A run leaves its folder as it was but for the report: no cache, no scratch, no bytecode of the vendor."""
+    vendor.platform("@classmethod\ndef trip(cls):\n    raise OSError('tripped')\n")
+    vendor.checks("import tempfile\nsham('identity.t', lambda ctx: tempfile.mkdtemp() and None)")
+    temporary = vendor.folder / "tmp"
+    temporary.mkdir()
+    before = {one.name for one in vendor.folder.iterdir()}
+    ran = vendor.kit(TMPDIR=str(temporary), PYTHONDONTWRITEBYTECODE="1")
+    assert ran.code == 0, ran.out
+    assert {one.name for one in vendor.folder.iterdir()} - before == {"report.json"}
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_killed_run_leaves_nothing_behind(vendor: Vendor, tmp_path: Path) -> None:
+    """When pytest itself is killed, the host ends its check, removes the scratch folder and leaves."""
+    import subprocess
+
+    vendor.checks(
+        "import os, pathlib, time\n"
+        "def slow(ctx):\n    pathlib.Path('slow.pid').write_text(f'{os.getpid()} {os.getppid()}')\n"
+        "    time.sleep(1000)\n"
+        "sham('identity.slow', slow)\n"
+    )
+    temporary = vendor.folder / "tmp"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--pyargs", "conformance",
+         "--platform=acme:AcmePlatform", "--conformance-checks-from=shams", "-q"],
+        cwd=vendor.folder, env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    mark = vendor.folder / "slow.pid"
+    _wait(lambda: mark.exists() and len(mark.read_text().split()) == 2)
+    assert len(list(temporary.iterdir())) == 1
+    process.kill()
+    process.wait()
+    check, host = mark.read_text().split()
+    _wait(lambda: not _runs(check) and not _runs(host))
+    _wait(lambda: not list(temporary.iterdir()))
+
+
+def _runs(pid: str) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def _wait(condition: object, seconds: float = 60.0) -> None:
+    assert callable(condition)
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not come to pass"
+        time.sleep(0.05)
