@@ -75,7 +75,8 @@ def explain(cls: type, names: Iterable[str]) -> str:
 
 def _defined_too_late(cls: type, name: str) -> str:
     """Return which base defines the name behind the one that leaves it open; empty if none does."""
-    for base in cls.__mro__:
-        if name in vars(base) and not getattr(vars(base)[name], "__isabstractmethod__", False):
+    opener, *later = (base for base in cls.__mro__ if name in vars(base))
+    for base in later:
+        if opener is not cls and not getattr(vars(base)[name], "__isabstractmethod__", False):
             return base.__name__
     return ""

@@ -200,7 +200,7 @@ class TorchFallback(TorchNames):
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Note what the class defines."""
         super().__init_subclass__(**kwargs)
-        cls._own_names = frozenset().union(*map(vars, cls.__mro__[:-1])) - set(TORCH_NAMES)
+        cls._own_names = frozenset().union(*map(vars, cls.__mro__[:-1]))
         cls._logged_names = set()
 
     def has_runtime(self, name: str) -> bool:
