@@ -1,0 +1,35 @@
+"""What tests of the engine share: a CPU platform that a test may change, put where the engine reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def use_platform(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Return a function that makes a CPU platform with some members replaced the current one."""
+    import platforms
+    from platforms.cpu import CpuPlatform
+    from reference_engine import selector
+
+    monkeypatch.setenv("PLATFORM_ABC_TARGET_DEVICE", "cpu")
+    monkeypatch.delenv("CPU_VISIBLE_MEMORY_NODES", raising=False)
+
+    def use(**members: Any) -> Any:
+        wrapped = {
+            name: classmethod(value) if callable(value) and not isinstance(value, type) else value
+            for name, value in members.items()
+        }
+        platform = type("ChangedPlatform", (CpuPlatform,), {"__module__": __name__, **wrapped})()
+        monkeypatch.setitem(vars(platforms), "current_platform", platform)
+        selector.clear_cache()
+        return platform
+
+    yield use
+    platforms.reset_current_platform()
+    selector.clear_cache()
