@@ -47,7 +47,7 @@ class CheckContext:
     adapter: Adapter
     fresh: Fresh
     importable_by_name: bool = True
-    details: dict[str, Any] = attrs.field(factory=dict)
+    details: dict[str, Any] = attrs.field(factory=dict[str, Any])
     _platform: object = None
 
     @property
@@ -65,6 +65,10 @@ class CheckContext:
     def raw(self, member: str) -> Any:
         """The member as its class's `__dict__` has it, unbound; None if the class has no such name."""
         return inspect.getattr_static(self.platform_cls, member, None)
+
+    def attribute(self, name: str) -> Any:
+        """What the class itself answers for an attribute that an earlier check has found there."""
+        return getattr(self.platform_cls, name)
 
     def owner(self, member: str) -> type | None:
         """The class of the MRO that defines the member; None if none does."""
@@ -288,6 +292,11 @@ def short(value: object, limit: int = 100) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
+def is_a(value: object, *kinds: type) -> bool:
+    """As `isinstance`, for a value of vendors' code, whose contents a checker cannot know anyway."""
+    return isinstance(value, kinds)
+
+
 def kind_of(value: object) -> str:
     """A value and its type, for "it returned …"."""
     return "None" if value is None else f"{short(value)} ({type(value).__name__})"
@@ -295,7 +304,7 @@ def kind_of(value: object) -> str:
 
 def locate(thing: Any) -> str:
     """`file:line` of a class, function or property; empty where it has no source."""
-    target = thing.fget if isinstance(thing, property) else thing
+    target: Any = thing.fget if isinstance(thing, property) else thing
     target = getattr(target, "__func__", target)
     try:
         target = inspect.unwrap(target) if callable(target) else target

@@ -55,11 +55,9 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
 
 
 def _same(one: Any, other: Any) -> bool:
-    try:
+    with contextlib.suppress(Exception):  # an object whose == fails is compared by how it prints
         if bool(one == other):
             return True
-    except Exception:  # an object whose == fails is compared by how it prints
-        pass
     return _ADDRESS.sub("", repr(one)) == _ADDRESS.sub("", repr(other))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from conformance.context import CheckContext, kind_of
+from conformance.context import CheckContext, is_a, kind_of
 from conformance.model import NotRun, Skip, Unsupported, Violation
 from conformance.registry import check
 
@@ -41,22 +41,23 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_infinity_pair(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and all(map(_is_number, value)) and value[0] < value[1]
+    return is_a(value, tuple) and len(value) == 2 and all(map(_is_number, value)) and value[0] < value[1]
 
 
 def _is_nixl_map(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(key, str) and isinstance(buffers, tuple | list) and all(isinstance(b, str) for b in buffers)
+    return is_a(value, dict) and all(
+        isinstance(key, str) and is_a(buffers, tuple, list) and all(isinstance(b, str) for b in buffers)
         for key, buffers in value.items()
     )
 
 
 def _is_dtypes(value: Any) -> bool:
-    return isinstance(value, list | tuple) and bool(value) and all(map(_is_dtype, value))
+    return is_a(value, list, tuple) and bool(value) and all(map(_is_dtype, value))
 
 
-def _is_context(value: Any) -> bool:
-    return all(inspect.getattr_static(type(value), name, None) for name in ("__enter__", "__exit__"))
+def _is_context(value: object) -> bool:
+    cls = type(value)
+    return all(inspect.getattr_static(cls, name, None) for name in ("__enter__", "__exit__"))
 
 
 _BOOL: Final = Expected("True or False, a real bool", _is_bool)
@@ -157,7 +158,7 @@ def _answers(ctx: CheckContext, member: str, says: str, hint: str) -> Iterable[t
         return
     raw = ctx.raw(member)
     try:
-        answer = raw.fget(ctx.platform) if isinstance(raw, property) else getattr(ctx.platform, member)
+        answer = raw.fget(ctx.platform) if is_a(raw, property) else getattr(ctx.platform, member)
     except AttributeError as error:
         raise NotRun(f"{member} raises AttributeError, see fallback.property-errors") from error
     except NotImplementedError as error:
@@ -291,7 +292,7 @@ def ids(ctx: CheckContext) -> None:
     import os
 
     member = "device_id_to_physical_device_id"
-    variable: str = ctx.platform_cls.device_control_env_var  # type: ignore[attr-defined]  # see needs
+    variable: str = ctx.attribute("device_control_env_var")
     saved = os.environ.get(variable)
     try:
         for value in (None, ""):
@@ -304,7 +305,9 @@ def ids(ctx: CheckContext) -> None:
             hint = f'Read the variable with os.environ.get("{variable}", "") and return the id where it is empty.'
             answer = ctx.ask(member, 0, contract_says=says, hint=hint)
             if not isinstance(answer, int) or isinstance(answer, bool):
-                raise ctx.fail(member, contract_says=says, platform_did=f"it gave {kind_of(answer)}", hint=hint)
+                raise ctx.fail(
+                    member, contract_says=says, platform_did=f"it gave {kind_of(answer)}", hint=hint
+                )
     finally:
         os.environ.pop(variable, None)
         if saved is not None:

@@ -259,7 +259,9 @@ def after_parser(ctx: CheckContext) -> None:
         with ctx.adapter.active(ctx.platform):
             getattr(ctx.platform, _configs.PRE_REGISTER)(*call.args, **call.kwargs)
     says = "The config hooks treat a config alike whether or not a parser was there before in the process."
-    hint = f"Remove what `{_configs.PRE_REGISTER}` notes on the class, or write it into the parser's defaults."
+    hint = (
+        f"Remove what `{_configs.PRE_REGISTER}` notes on the class, or write it into the parser's defaults."
+    )
     try:
         done = _configs.ran(ctx)
     except _configs.Refused as refused:

@@ -13,7 +13,9 @@ from conformance.model import Finding, Skip, Violation
 from conformance.registry import check
 
 _PLAIN: Final = ("config.plain",)
-_NOT_STATE: Final = frozenset({"__dict__", "__weakref__", "__abstractmethods__", "_abc_impl", "__annotations__"})
+_NOT_STATE: Final = frozenset(
+    {"__dict__", "__weakref__", "__abstractmethods__", "_abc_impl", "__annotations__"}
+)
 
 
 def _round_trip(config: Any) -> Any:
@@ -137,7 +139,8 @@ def _state(ctx: CheckContext) -> dict[str, tuple[object, str]]:
         for name, value in vars(cls).items():
             if name not in _NOT_STATE:
                 held[f"{cls.__name__}.{name}"] = (value, _print(value))
-    for name, value in vars(ctx.platform).items():
+    own: dict[str, object] = ctx.platform.__dict__
+    for name, value in own.items():
         held[f"(instance).{name}"] = (value, _print(value))
     return held
 
@@ -250,7 +253,9 @@ def _at(config: Any, path: str) -> Any:
 def independent(ctx: CheckContext) -> None:
     """A config comes out the same alone and after another one, and shares no object with it."""
     says = "What the hooks make of a config depends on that config alone."
-    others = [case for case in ("additional-options", "tensor-parallel") if case in ctx.adapter.config_cases()]
+    others = [
+        case for case in ("additional-options", "tensor-parallel") if case in ctx.adapter.config_cases()
+    ]
     pairs = [("plain", case) for case in others] + [(case, "plain") for case in others[:1]]
     for first, second in pairs:
         try:

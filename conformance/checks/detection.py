@@ -127,7 +127,7 @@ def detector(ctx: CheckContext) -> None:
 )
 def resolves(ctx: CheckContext) -> None:
     """In a fresh process the engine's current platform is an instance of the class."""
-    own = {} if ctx.adapter.in_tree(ctx.platform_cls) else _need_detectors(ctx)
+    own: Mapping[str, str] = {} if ctx.adapter.in_tree(ctx.platform_cls) else _need_detectors(ctx)
     raw = ctx.fresh(ctx.adapter.detect())
     found = Detection(
         resolved=raw["resolved"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conformance.checks.answers import Expected, judge
-from conformance.context import CheckContext, kind_of
+from conformance.context import CheckContext, kind_of, short
 from conformance.model import Level, Unsupported
 from conformance.registry import check
 
@@ -98,12 +98,12 @@ def seed(ctx: CheckContext) -> None:
     for number in (1234, 1234):
         ctx.adapter.seed_before_hook(number)
         ctx.ask(member, number, contract_says=says, hint=hint)
-        draws.append(torch.rand(4, device=ctx.platform.device_type).cpu().tolist())
-    if draws[0] != draws[1]:
+        draws.append(torch.rand(4, device=ctx.platform.device_type).cpu())
+    if not torch.equal(draws[0], draws[1]):
         raise ctx.fail(
             member,
             contract_says=says,
-            platform_did=f"seed 1234 gave {draws[0]} and then {draws[1]}",
+            platform_did=f"seed 1234 gave {short(draws[0])} and then {short(draws[1])}",
             hint=hint,
         )
 

@@ -54,7 +54,9 @@ def unknown_name(ctx: CheckContext) -> None:
 def dunder(ctx: CheckContext) -> None:
     """A dunder name that nobody has raises AttributeError."""
     says = "A dunder name that the class does not have raises AttributeError."
-    hint = "Remove `__getattr__`, or start it with: if the name begins and ends with `__`, raise AttributeError."
+    hint = (
+        "Remove `__getattr__`, or start it with: if the name begins and ends with `__`, raise AttributeError."
+    )
     try:
         value = getattr(ctx.platform, _DUNDER)
     except AttributeError:
@@ -78,8 +80,8 @@ def live(ctx: CheckContext) -> None:
     import torch
 
     _need_fallback(ctx)
-    device_type: Any = ctx.platform_cls.device_type  # type: ignore[attr-defined]  # see needs
-    runtime = getattr(torch, device_type, None)
+    device_type: Any = ctx.attribute("device_type")
+    runtime: Any = getattr(torch, device_type, None)
     if runtime is None:
         raise Skip(f"torch has no torch.{device_type} here", "install the torch extension of the device")
     for what in ("a new name", "a replaced value"):

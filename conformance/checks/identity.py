@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from conformance.context import CheckContext, describe, kind_of, short
+from conformance.context import CheckContext, describe, is_a, kind_of, short
 from conformance.model import Finding, Level, Violation
 from conformance.registry import check
 
@@ -125,7 +125,7 @@ def torch_device(ctx: CheckContext) -> None:
     """torch accepts the device type, unless inputs are prepared on the host."""
     import torch
 
-    value = ctx.platform_cls.device_type  # type: ignore[attr-defined]  # identity.device-type passed
+    value: Any = ctx.attribute("device_type")
     try:
         torch.device(value)
     except RuntimeError as error:
@@ -153,7 +153,7 @@ def predicates(ctx: CheckContext) -> None:
     answers: dict[str, bool] = {}
     for name in (*_KINDS, *_OTHER_PREDICATES):
         says = f"`{name}()` answers True or False, without a device."
-        value = ctx.ask(name, contract_says=says, hint=f"Return a bool from `{name}`.")
+        value: Any = ctx.ask(name, contract_says=says, hint=f"Return a bool from `{name}`.")
         if not isinstance(value, bool):
             raise ctx.fail(
                 name,
@@ -208,11 +208,12 @@ def dispatch_key(ctx: CheckContext) -> None:
     """torch's dispatcher knows the key."""
     import torch
 
-    key = ctx.platform_cls.dispatch_key  # type: ignore[attr-defined]  # identity.texts passed
-    library = torch.library.Library("platform_abc_conformance", "FRAGMENT")  # noqa: TOR901  a fork of its own
+    key = ctx.attribute("dispatch_key")
+    make_library: Any = torch.library.Library
+    library: Any = make_library("platform_abc_conformance", "FRAGMENT")
     library.define("probe(Tensor x) -> Tensor")
     try:
-        library.impl("probe", lambda x: x, dispatch_key=key)
+        library.impl("probe", _same, dispatch_key=key)
     except (RuntimeError, ValueError) as error:
         raise ctx.fail(
             "dispatch_key",
@@ -224,10 +225,14 @@ def dispatch_key(ctx: CheckContext) -> None:
         ) from error
 
 
+def _same(tensor: object) -> object:
+    return tensor
+
+
 def _wrong_lists(ctx: CheckContext) -> Iterator[Finding]:
     for name in _LISTS:
         value: Any = getattr(ctx.platform_cls, name, None)
-        entries = list(value) if isinstance(value, list | tuple) else None
+        entries: list[Any] | None = list(value) if is_a(value, list, tuple) else None
         if entries is None or not all(isinstance(one, str) and one for one in entries):
             yield ctx.finding(
                 name,
@@ -272,8 +277,8 @@ def lists_shared(ctx: CheckContext) -> None:
     """The base's own lists are as they were before the platform's module was imported."""
     members = ctx.adapter.members()
     for name in _LISTS:
-        now = vars(ctx.adapter.base_class()).get(name, getattr(ctx.adapter.base_class(), name, None))
-        if name in members and isinstance(now, list) and now != members[name].value:
+        now: Any = vars(ctx.adapter.base_class()).get(name, getattr(ctx.adapter.base_class(), name, None))
+        if name in members and is_a(now, list) and now != members[name].value:
             added = [one for one in now if one not in members[name].value]
             raise ctx.fail(
                 name,

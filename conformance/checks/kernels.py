@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conformance.context import CheckContext, describe, kind_of, spell
+from conformance.context import CheckContext, describe, is_a, kind_of, spell
 from conformance.model import NotRun, Unsupported, Violation
 from conformance.registry import check
 
@@ -73,7 +73,9 @@ def weight_loader(ctx: CheckContext) -> None:
     if answer != "loaded" or not passed:
         did = "it did not call the original" if got is None else f"it returned {kind_of(answer)}"
         if got is not None and not passed:
-            did = f"it passed {len(got[0])} positional arguments and the keywords {sorted(got[1])}, not 2 and "
+            did = (
+                f"it passed {len(got[0])} positional arguments and the keywords {sorted(got[1])}, not 2 and "
+            )
             did += "['shard_id']"
         raise ctx.fail(member, contract_says=says, platform_did=did, hint=hint)
 
@@ -101,7 +103,7 @@ def forward_context(ctx: CheckContext) -> None:
                 platform_did=describe(declined),
                 hint=f"Remove `{member}` from the class: the base adds nothing.",
             ) from declined
-        if not isinstance(answer, dict) or not all(isinstance(key, str) for key in answer):
+        if not is_a(answer, dict) or not all(isinstance(key, str) for key in answer):
             raise ctx.fail(
                 member,
                 contract_says=says,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Final
 
-from conformance.context import CheckContext, kind_of
+from conformance.context import CheckContext, is_a, kind_of
 from conformance.model import IMPORTABLE, INSTANTIABLE, Finding, Level, Violation
 from conformance.registry import check
 
@@ -23,7 +23,7 @@ _ABSENT: Final = object()
 )
 def importable(ctx: CheckContext) -> None:
     """The name leads to a class; the import itself is the host's work and its evidence."""
-    if not isinstance(ctx.platform_cls, type):
+    if not is_a(ctx.platform_cls, type):
         raise ctx.fail(
             "",
             contract_says="The platform is a class; the engine makes the instance.",
@@ -62,7 +62,7 @@ def specified(ctx: CheckContext) -> None:
 )
 def mandatory(ctx: CheckContext) -> None:
     """Every member without a default is set, and no other member of the base is missing."""
-    abstract = getattr(ctx.platform_cls, "__abstractmethods__", frozenset())
+    abstract: frozenset[str] = getattr(ctx.platform_cls, "__abstractmethods__", frozenset[str]())
     findings: list[Finding] = []
     for name, member in ctx.adapter.members().items():
         value = inspect.getattr_static(ctx.platform_cls, name, _ABSENT)

@@ -84,7 +84,9 @@ def kinds(ctx: CheckContext) -> None:
         raise Violation(*findings)
 
 
-def _callable_overrides(ctx: CheckContext) -> Iterator[tuple[Member, inspect.Signature, inspect.Signature | None]]:
+def _callable_overrides(
+    ctx: CheckContext,
+) -> Iterator[tuple[Member, inspect.Signature, inspect.Signature | None]]:
     """Overridden members that are called, with the override's signature and the base's, both bound."""
     for member, raw in _overridden(ctx):
         if member.kind not in _CALLED or _wrong_kind(member, raw)[0] not in ("", "an instance method"):
@@ -125,8 +127,7 @@ def _refused_by_engine(ctx: CheckContext) -> Mapping[str, Finding]:
             more = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
             refused[member.name] = ctx.finding(
                 member.name,
-                contract_says=f"`{member.name}` takes the call {shape.spelled(member.name)} "
-                f"of {site}{more}.",
+                contract_says=f"`{member.name}` takes the call {shape.spelled(member.name)} of {site}{more}.",
                 platform_did=f"its parameters are {override}: {why}",
                 hint=f"Give it the base's parameters: def {member.name}(cls, "
                 f"{str(base).removeprefix('(') if base else '…)'}",

@@ -7,7 +7,7 @@ from typing import Any, Final
 import attrs
 
 from conformance.checks._resolve import resolve_class, surface
-from conformance.context import CheckContext, describe, kind_of
+from conformance.context import CheckContext, describe, is_a, kind_of
 from conformance.engines.base import PickedBase
 from conformance.model import NotRun, Unsupported, Violation
 from conformance.registry import check
@@ -34,7 +34,9 @@ _PICKERS: Final = (
     _Picker("get_punica_wrapper", "lora", "A run with LoRA adapters asks, after the weights are loaded"),
     _Picker("get_static_graph_wrapper_cls", "static-graph", "A run with captured graphs asks"),
     _Picker("get_pass_manager_cls", "pass-manager", "A compiled model asks"),
-    _Picker("get_kv_cache_config_builder_cls", "kv-cache-builder", "The engine core asks when it plans the cache"),
+    _Picker(
+        "get_kv_cache_config_builder_cls", "kv-cache-builder", "The engine core asks when it plans the cache"
+    ),
 )
 
 
@@ -185,9 +187,7 @@ def compile_backend(ctx: CheckContext) -> None:
             hint=hint,
         ) from error
     if not callable(found):
-        raise ctx.fail(
-            member, contract_says=says, platform_did=f"{answer!r} is {kind_of(found)}", hint=hint
-        )
+        raise ctx.fail(member, contract_says=says, platform_did=f"{answer!r} is {kind_of(found)}", hint=hint)
 
 
 @check(
@@ -206,7 +206,7 @@ def vit_backend(ctx: CheckContext) -> None:
     hint = f"Add the backend to `{listing}`, or answer with one of the listed ones."
     with ctx.adapter.active(ctx.platform):
         listed = ctx.ask(listing, contract_says=f"`{listing}` gives a list of backends.", hint=hint)
-        if not isinstance(listed, list | tuple) or not listed:
+        if not is_a(listed, list, tuple) or not listed:
             raise ctx.fail(
                 listing,
                 contract_says=f"`{listing}` gives a non-empty list of backends.",

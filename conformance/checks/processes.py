@@ -6,7 +6,7 @@ import base64
 import copy
 import importlib
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from conformance.checks import _configs
@@ -42,6 +42,16 @@ _TOO_HEAVY: Final = frozenset(
 """Members without parameters that act, or whose answer changes from call to call."""
 
 
+def _through_pickle(thing: object) -> object:
+    return pickle.loads(pickle.dumps(thing))
+
+
+_COPIES: Final[tuple[tuple[str, Callable[[object], object]], ...]] = (
+    ("pickle", _through_pickle),
+    ("deepcopy", copy.deepcopy),
+)
+
+
 @check(
     "spawn.instance-pickles",
     group="resolution",
@@ -53,7 +63,7 @@ def instance_pickles(ctx: CheckContext) -> None:
     """An instance pickles and deep-copies to an instance of the same class."""
     says = "An instance pickles and copies, and comes back as an instance of its class."
     hint = "Remove what the instance holds; a platform is its class."
-    for what, make in (("pickle", lambda one: pickle.loads(pickle.dumps(one))), ("deepcopy", copy.deepcopy)):
+    for what, make in _COPIES:
         if what == "pickle" and not ctx.importable_by_name:
             continue
         try:

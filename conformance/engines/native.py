@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.context import is_a
 from conformance.engines import arguments, native_configs
 from conformance.engines.base import (
     Arguments,
@@ -213,7 +214,7 @@ def _members() -> Mapping[str, Member]:
             name=name,
             group=spec.group,
             kind=spec.kind,
-            value=copy.copy(value) if type(value) is list else value,
+            value=copy.copy(value) if is_a(value, list) else value,
             unset=spec.mandatory and spec.kind == "attribute",
             abstract=spec.mandatory,
             raises=spec.default == "not-supported",

@@ -132,15 +132,10 @@ def selector_calls() -> Sequence[SelectorCall]:
     from platform_abc.config import AttentionSelectorConfig
 
     def ask(case: str, *, must_answer: bool = False, **facts: Any) -> SelectorCall:
-        config = AttentionSelectorConfig(
-            **{
-                "head_size": 32,
-                "dtype": torch.float32,
-                "kv_cache_dtype": "auto",
-                "block_size": None,
-                **facts,
-            }
+        plain = AttentionSelectorConfig(
+            head_size=32, dtype=torch.float32, kv_cache_dtype="auto", block_size=None
         )
+        config = plain._replace(**facts)
         return SelectorCall(
             case, (None,), {"attn_selector_config": config, "num_heads": 2}, must_answer=must_answer
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
@@ -110,7 +110,7 @@ class _Use:
     requires: tuple[str, ...]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _uses_of_file(
     path: str, mtime_ns: int, size: int, names: tuple[str, ...], bases: tuple[str, ...]
 ) -> tuple[_Use, ...]:
@@ -166,11 +166,11 @@ class _Scope:
 
     names: tuple[str, ...]
     bases: tuple[str, ...]
-    aliases: dict[str, Via] = attrs.field(factory=dict)
-    conditions: dict[str, ast.expr] = attrs.field(factory=dict)
+    aliases: dict[str, Via] = attrs.field(factory=dict[str, Via])
+    conditions: dict[str, ast.expr] = attrs.field(factory=dict[str, ast.expr])
 
     def __attrs_post_init__(self) -> None:
-        self.aliases.update({name: "instance" for name in self.names})
+        self.aliases.update(dict.fromkeys(self.names, "instance"))
 
     def learn(self, statement: ast.stmt) -> None:
         """Take in the imports and module-level constants of one statement."""
@@ -241,7 +241,7 @@ class _Scope:
                 return ""
             values = test.comparators[0]
             elements = values.elts if isinstance(values, ast.Tuple | ast.List | ast.Set) else [values]
-            words = [node.value for node in elements if isinstance(node, ast.Constant)]
+            words = [str(node.value) for node in elements if isinstance(node, ast.Constant)]
             if isinstance(test.ops[0], ast.Eq | ast.In) and len(words) == len(elements):
                 return "|".join(f"{test.left.attr}={word}" for word in words)
         return ""

@@ -12,7 +12,7 @@ from tests.mutants.good import Good
 class KernelsOnce(Good):
     """Registers its kernels without a look at whether they are there."""
 
-    _loaded: list[str] = []  # noqa: RUF012
+    _loaded: list[str] = []
 
     @classmethod
     def import_kernels(cls) -> None:
@@ -34,7 +34,7 @@ class KernelsMissing(Good):
 class KernelsAnyTime(Good):
     """Registers its kernels once."""
 
-    _loaded: list[str] = []  # noqa: RUF012
+    _loaded: list[str] = []
 
     @classmethod
     def import_kernels(cls) -> None:

@@ -175,7 +175,7 @@ class NeedsParser(Good):
 class RegistersTwice(Good):
     """Does not bear to be called again."""
 
-    _registered: list[str] = []  # noqa: RUF012
+    _registered: list[str] = []
 
     @classmethod
     def pre_register_and_update(cls, parser: Any = None) -> None:

@@ -43,7 +43,7 @@ class DropsTorch(Good):
 class KeepsCopies(Good):
     """Keeps the first answer for ever."""
 
-    _kept: dict[str, Any] = {}  # noqa: RUF012
+    _kept: dict[str, Any] = {}
 
     def __getattr__(self, key: str) -> Any:
         if key not in self._kept:

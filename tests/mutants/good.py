@@ -24,7 +24,7 @@ class Good(Platform):
     dist_backend = "gloo"
     ray_device_key = "CHIP"
     device_control_env_var = "CHIP_VISIBLE_DEVICES"
-    supported_quantization: list[str] = ["chip_w8", "fp8"]  # noqa: RUF012
+    supported_quantization: list[str] = ["chip_w8", "fp8"]
 
     @classmethod
     def check_and_update_config(cls, vllm_config: EngineConfig) -> None:

@@ -158,13 +158,13 @@ class ListIsText(Good):
 class VariableWithValue(Good):
     """Lists a variable with its value."""
 
-    additional_env_vars = ["CHIP_FAST=1"]  # noqa: RUF012
+    additional_env_vars = ["CHIP_FAST=1"]
 
 
 class VariableListed(Good):
     """Lists a variable by its name."""
 
-    additional_env_vars = ["CHIP_FAST"]  # noqa: RUF012
+    additional_env_vars = ["CHIP_FAST"]
 
 
 class VariableMalformed(Good):

@@ -101,9 +101,7 @@ class OneMore(Good):
     """Adds an optional parameter of its own."""
 
     @classmethod
-    def get_vit_attn_backend(
-        cls, head_size: int, dtype: Any, backend: Any = None, chip: str = ""
-    ) -> Any:
+    def get_vit_attn_backend(cls, head_size: int, dtype: Any, backend: Any = None, chip: str = "") -> Any:
         """Ask the base."""
         return super().get_vit_attn_backend(head_size, dtype, backend)
 

@@ -131,7 +131,9 @@ def serve(requests: Sequence[Mapping[str, Any]]) -> None:
             if request["host"]:
                 results = judge_in_host(request["name"])
             else:
-                results = list(judge(request["name"], request["site"], request["wanted"], engine, Path(folder)))
+                results = list(
+                    judge(request["name"], request["site"], request["wanted"], engine, Path(folder))
+                )
             answer = {
                 "key": request["key"],
                 "results": {
