@@ -72,9 +72,9 @@ class VllmAdapter:
         """A real `VllmConfig`, built under a platform whose config hooks do nothing."""
         return vllm_configs.build(case)
 
-    def run_config_hooks(self, platform: object, config: Any) -> None:
-        """The front end's hooks in its order, while `platform` is the current one."""
-        vllm_configs.run_hooks(platform, config)
+    def give_device(self, platform: object, config: Any) -> None:
+        """A new `DeviceConfig` of the platform's device type."""
+        vllm_configs.give_device(platform, config)
 
     def snapshot(self, config: Any) -> Mapping[str, Any]:
         """The config as plain values by dotted name."""

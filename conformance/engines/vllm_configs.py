@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import functools
 import importlib
+import inspect
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,8 +18,8 @@ from typing import Any, Final
 
 import attrs
 
-from conformance.engines.vllm_platform import active, base_class
-from conformance.model import Skip
+from conformance.engines.vllm_platform import active
+from conformance.model import NotRun, Skip
 
 PLAIN: Final = "plain"
 """The case that stands for every run."""
@@ -46,7 +47,7 @@ class Case:
     """
 
     model: str = "tiny-llama"
-    options: Mapping[str, Any] = attrs.field(factory=dict)
+    options: Mapping[str, Any] = attrs.Factory(dict[str, Any])
     or_else: Mapping[str, Any] | None = None
     is_as_meant: tuple[str, Any] | None = None
 
@@ -106,8 +107,8 @@ def build(case: str) -> Any:
 
 def _reason(error: Exception) -> str:
     """One line of an error: pydantic's text only counts its errors there, so its first one is asked."""
-    details = getattr(error, "errors", None)
-    if callable(details):
+    details: Any = getattr(error, "errors", None)
+    if details is not None:
         return str(details()[0]["msg"])
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
 
@@ -138,32 +139,20 @@ def _inspect_in_this_process(folder: Path) -> None:
     _INSPECTED.add(architecture)
 
 
-def run_hooks(platform: Any, config: Any) -> None:
-    """Run the config hooks on a config in the order in which vLLM's front end calls them.
-
-    vLLM makes the device part from the platform before any hook runs, so that is done here too.
+def give_device(platform: Any, config: Any) -> None:
+    """Put the device part into a config that vLLM makes from the platform before any hook runs.
 
     Raises:
-        Exception: whatever a hook, or vLLM's device part, raises.
+        NotRun: vLLM cannot make one of the platform's device type.
     """
-    hooks: tuple[tuple[str, tuple[object, ...]], ...] = (
-        ("pre_register_and_update", ()),
-        ("validate_environ", (False,)),
-        ("apply_config_platform_defaults", (config,)),
-        ("check_and_update_config", (config,)),
-    )
-    known = base_class()
-    with active(platform):
-        _adopt_device(platform, config)
-        for name, arguments in hooks:
-            if hasattr(known, name):
-                getattr(platform, name)(*arguments)
-
-
-def _adopt_device(platform: Any, config: Any) -> None:
-    if config.device_config.device_type != platform.device_type:
-        make = importlib.import_module("vllm.config").DeviceConfig
-        config.device_config = make(device=platform.device_type)
+    make = importlib.import_module("vllm.config").DeviceConfig
+    try:
+        with active(platform):
+            config.device_config = make(device=platform.device_type)
+    except Exception as error:
+        raise NotRun(
+            f"vLLM makes no device part for device type {platform.device_type!r}: {_reason(error)}"
+        ) from error
 
 
 def validate(config: Any) -> None:
@@ -188,7 +177,7 @@ def _misdeclared() -> frozenset[str]:
 
 def _invalid_fields(config: Any, prefix: str = "") -> dict[str, str]:
     wrong: dict[str, str] = {}
-    validator: Any = getattr(type(config), "__pydantic_validator__", None)
+    validator: Any = inspect.getattr_static(config, "__pydantic_validator__", None)
     if validator is None:
         return wrong
     for field in dataclasses.fields(config):

@@ -30,10 +30,10 @@ def _detect() -> Detection:
         plugins = importlib.import_module("vllm.plugins").load_plugins_by_group(PLUGIN_GROUP)
         for name, detector in {**builtin, **plugins}.items():
             answers[name] = _ask(name, detector, errors)
-        current = type(platforms.current_platform)
+        current: object = platforms.current_platform
     except Exception as error:
         return Detection("", answers, "", "; ".join([*errors, _text(error)]))
-    resolved = f"{current.__module__}.{current.__qualname__}"
+    resolved = f"{type(current).__module__}.{type(current).__qualname__}"
     return Detection(resolved, answers, _winner(answers, set(plugins)), "; ".join(errors))
 
 

@@ -11,15 +11,15 @@ import inspect
 import itertools
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 import attrs
 
+from conformance.context import is_a
 from conformance.engines.base import Member, MemberKind
-
-MEMBERS = {}
+from platform_abc.members import MEMBERS
 
 BASE: Final = ("vllm.platforms.interface", "Platform")
 """Where vLLM defines the base class of platforms, module and name."""
@@ -33,6 +33,9 @@ _SELECTORS: Final = (
     "vllm.v1.attention.backends.mla.prefill.selector",
 )
 """The modules that cache which backend the current platform picked, in old and new versions."""
+
+_CACHED: Final = type(functools.cache(lambda: None))
+"""What `functools` makes of a cached function; a platform would answer to `cache_clear` as to any name."""
 
 _UNSET: Final = ("_enum", "device_name", "device_type")
 """Attributes that the base only annotates and every engine run reads."""
@@ -104,11 +107,11 @@ def _member(name: str, raw: Any) -> Member:
 
 
 def _kind(raw: Any) -> tuple[MemberKind, Any]:
-    if isinstance(raw, classmethod):
+    if is_a(raw, classmethod):
         return "classmethod", raw.__func__
-    if isinstance(raw, staticmethod):
+    if is_a(raw, staticmethod):
         return "staticmethod", raw.__func__
-    if isinstance(raw, property):
+    if is_a(raw, property):
         return "property", raw.fget
     return ("method", raw) if inspect.isfunction(raw) else ("attribute", raw)
 
@@ -187,7 +190,7 @@ def _neutral_class() -> type:
 
 
 @contextlib.contextmanager
-def active(platform: object) -> Iterator[None]:
+def active(platform: object) -> Generator[None]:
     """Make `platform` the current one, also where a module holds a copy of its own, and undo it.
 
     `from vllm.platforms import current_platform` binds the object, so that replacing it in one place
@@ -217,11 +220,15 @@ def _rebind(old: object, new: object) -> None:
             names[name] = new
 
 
+_Global = tuple[dict[str, object], str]
+"""The globals of a module, and a name in them."""
+
+
 @attrs.define
 class _Look:
     """An earlier look through all modules: the globals found, and the newest module then."""
 
-    found: list[tuple[dict[str, object], str]] = attrs.field(factory=list)
+    found: list[_Global] = attrs.Factory(list["_Global"])
     newest: str = ""
 
 
@@ -239,12 +246,12 @@ def remember_holders() -> None:
     _look.newest = next(reversed(sys.modules))
 
 
-def _holders(wanted: object, since: str) -> Iterator[tuple[dict[str, object], str]]:
+def _holders(wanted: object, since: str) -> Iterator[_Global]:
     """The globals that hold an object, in the modules that were imported after the one named `since`."""
     new = list(itertools.takewhile(lambda title: title != since, reversed(sys.modules)))
     for title in new:
-        names = getattr(sys.modules.get(title), "__dict__", None)
-        if not isinstance(names, dict):
+        names: Any = getattr(sys.modules.get(title), "__dict__", None)
+        if not is_a(names, dict):
             continue  # an object that some package put in the place of its module
         if title.startswith("vllm"):  # vLLM's own modules and plugins may call their copy anything
             for name in [name for name, value in names.items() if value is wanted]:
@@ -256,6 +263,7 @@ def _holders(wanted: object, since: str) -> Iterator[tuple[dict[str, object], st
 def _forget_answers() -> None:
     """Empty the caches of vLLM's backend selectors, which keep the old platform's answers."""
     for name in _SELECTORS:
-        for value in list(vars(sys.modules[name]).values()) if name in sys.modules else []:
-            if hasattr(type(value), "cache_clear"):  # its type: a platform answers to every name
+        values: list[Any] = list(vars(sys.modules[name]).values()) if name in sys.modules else []
+        for value in values:
+            if is_a(value, _CACHED):
                 value.cache_clear()

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
+from conformance.context import is_a
+
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 _DEPTH: Final = 8
 """How deep a snapshot follows objects; configs are four deep, a cycle would not end."""
@@ -55,7 +57,7 @@ def _parts(value: Any) -> Mapping[str, Any] | None:
 
 
 def _by_name(values: Any) -> Mapping[str, Any] | None:
-    return {str(key): part for key, part in values.items()} if isinstance(values, Mapping) else None
+    return {str(key): part for key, part in values.items()} if is_a(values, Mapping) else None
 
 
 def _is_cached(value: object, name: str) -> bool:
@@ -70,15 +72,15 @@ def plain(value: Any, depth: int = 0) -> Plain:
         return value
     if depth >= _DEPTH:
         return type(value).__qualname__
-    if isinstance(value, Mapping):
+    if is_a(value, Mapping):
         return {str(plain(key)): plain(part, depth + 1) for key, part in value.items()}
-    if isinstance(value, list | tuple):
+    if is_a(value, list, tuple):
         return [plain(part, depth + 1) for part in value]
-    if isinstance(value, AbstractSet):
+    if is_a(value, AbstractSet):
         return sorted((plain(part, depth + 1) for part in value), key=repr)
     if isinstance(value, type) or callable(value):
         return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
-    parts = getattr(value, "__dict__", None)
-    if parts and isinstance(parts, dict):
+    parts: Any = getattr(value, "__dict__", None)
+    if parts and is_a(parts, dict):
         return {"type": type(value).__qualname__, **{k: plain(v, depth + 1) for k, v in parts.items()}}
     return _ADDRESS.sub("", repr(value))
