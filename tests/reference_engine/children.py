@@ -1,0 +1,32 @@
+"""What test children do: functions that a spawned process imports by name."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from platform_abc.config import EngineConfig
+from reference_engine.child import ChildStart, Handler
+
+
+def serve_all(config: EngineConfig, start: ChildStart) -> Handler:
+    """Answer, raise, die or hang, as asked."""
+
+    def answer(name: str, args: tuple[Any, ...]) -> Any:
+        if name == "echo":
+            return (config.instance_id, *args)
+        if name == "raise":
+            raise ValueError("seeded fault")
+        if name == "exit":
+            os._exit(0)
+        if name == "hang":
+            time.sleep(600)
+        return None
+
+    return answer
+
+
+def serve_nothing(config: EngineConfig, start: ChildStart) -> Handler:
+    """Fail while starting."""
+    raise RuntimeError("no device today")
