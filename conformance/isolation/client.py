@@ -21,8 +21,6 @@ from conformance.isolation.wire import Closed, Message
 from conformance.target import Target
 
 _MOMENT = 2.0
-_PATIENCE = 20.0
-"""Seconds beyond a check's limit after which the host itself counts as hanging."""
 
 
 @attrs.frozen
@@ -81,7 +79,9 @@ class Host:
     Args:
         target: the platform.
         engine: the adapter's name, or None to go by the class.
-        limit: seconds that each child process may take.
+        limit: seconds that each check may take.
+        open_limit: seconds that the imports may take; None for the same as `limit`.
+        patience: seconds beyond a check's limit after which the host itself counts as hanging.
         checks_from: the module that has the checks, or None for the kit's own.
         inline: run checks in the host itself, as where fork is unsafe.
         importable_by_name: true: the host has imported it so.
@@ -91,6 +91,8 @@ class Host:
     target: Target
     engine: str | None = None
     limit: float = 120.0
+    open_limit: float | None = None
+    patience: float = 20.0
     checks_from: str | None = None
     inline: bool = False
     importable_by_name: bool = True
@@ -173,7 +175,7 @@ class Host:
         Raises:
             ChildDied: the host itself died or hangs; it is gone afterwards.
         """
-        until = deadline(self.limit + _PATIENCE)
+        until = deadline(self.limit + self.patience)
         if self.inline:
             until = deadline(self.limit)
         try:
@@ -196,18 +198,19 @@ class Host:
 
     def _opening(self, child: Child) -> Opening:
         phase, engine = "start", ""
-        until = deadline(self.limit)
+        limit = self.limit if self.open_limit is None else self.open_limit
+        until = deadline(limit)
         while True:
             try:
                 message = child.channel.receive(until)
             except TimeoutError:
-                died = timed_out(self.limit, child.abort())
+                died = timed_out(limit, child.abort())
             except Closed:
                 died = child.ended(within=2.0)
             else:
                 if "phase" in message:
                     phase, engine = message["phase"], message["engine"]
-                    until = deadline(self.limit)
+                    until = deadline(limit)
                     continue
                 return attrs.evolve(self._understand(message, child), engine=engine)
             return attrs.evolve(_death(phase, self.target, died), engine=engine)
