@@ -11,7 +11,7 @@ import importlib.util
 import logging
 from typing import TYPE_CHECKING, Final
 
-from platform_abc.errors import ConfigError, DeviceUnavailable, MissingDependency
+from platform_abc.errors import ConfigError, DeviceUnavailable, MissingDependency, NotSupported
 from platform_abc.types import DeviceCapability, PlatformEnum
 from platforms import attention_choice, common
 from platforms.native import NativePlatform
@@ -210,6 +210,41 @@ class TpuPlatform(NativePlatform):
     def device_count(cls) -> int:
         """Return how many chips this process sees."""
         return len(common.visible_entries(cls.device_control_env_var)) or len(chips())
+
+    @classmethod
+    def get_current_memory_usage(cls, device: torch.types.Device = None) -> float:
+        """Refuse: only the process that holds a chip knows how much of its memory is in use.
+
+        Args:
+            device: not read.
+
+        Raises:
+            NotSupported: always.
+        """
+        raise NotSupported(
+            "get_current_memory_usage",
+            cls.__name__,
+            "ask JAX in the worker: jax.local_devices()[0].memory_stats()",
+        )
+
+    @classmethod
+    def set_device(cls, device: torch.device) -> None:
+        """Do nothing: JAX takes the chips that `TPU_VISIBLE_CHIPS` lists, or all.
+
+        Args:
+            device: not read.
+        """
+
+    @classmethod
+    def manual_seed_all(cls, seed: int) -> None:
+        """Seed torch's generator on the host; JAX has no generators, its worker makes keys from the seed.
+
+        Args:
+            seed: any integer that fits 64 bits.
+        """
+        import torch
+
+        torch.default_generator.manual_seed(seed)
 
     @classmethod
     def inference_mode(cls) -> AbstractContextManager[object]:

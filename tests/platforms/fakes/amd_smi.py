@@ -25,6 +25,7 @@ class Device:
     memory: int | None
     numa_node: int | None = 0
     links: frozenset[int] = frozenset()
+    used: int = 300 * 1024 * 1024
 
 
 class _MemoryTypes:
@@ -78,6 +79,11 @@ class FakeAmdSmi:
         if handle.memory is None:
             raise AmdSmiException("Error code: 2 | AMDSMI_STATUS_NOT_SUPPORTED")
         return handle.memory
+
+    def amdsmi_get_gpu_memory_usage(self, handle: Device, kind: object) -> int:
+        assert self.open_sessions > 0
+        assert kind == _MemoryTypes.VRAM
+        return handle.used
 
     def amdsmi_topo_get_link_type(self, one: Device, other: Device) -> dict[str, int]:
         assert self.open_sessions > 0
