@@ -6,6 +6,7 @@ it must.
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import sys
@@ -270,6 +271,19 @@ def require_device_type(device: torch.device, kind: str) -> None:
     """
     if device.type != kind:
         raise ValueError(f"expected a device of the type {kind!r}, got {device}")
+
+
+def is_installed(package: str) -> bool:
+    """Say whether a package can be imported, without importing it.
+
+    Args:
+        package: its import name, without dots.
+    """
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:
+        # It is loaded already, by something that gave it no spec.
+        return sys.modules.get(package) is not None
 
 
 def on_macos() -> bool:

@@ -5,7 +5,6 @@ amdsmi answers without creating a HIP context. It is missing under WSL, where to
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 from collections.abc import Callable
 from datetime import timedelta
@@ -98,7 +97,7 @@ class RocmPlatform(NativePlatform):
         ops = vllm_config.compilation_config.custom_ops
         if "all" in ops or "none" in ops:
             return
-        wanted = DEFAULT_OPS + (AITER_OPS if _has_aiter() else ())
+        wanted = DEFAULT_OPS + (AITER_OPS if common.is_installed("aiter") else ())
         # A new list is assigned, so that the config checks it.
         vllm_config.compilation_config.custom_ops = ops + [
             f"+{op}" for op in wanted if f"+{op}" not in ops and f"-{op}" not in ops
@@ -517,10 +516,6 @@ class RocmPlatform(NativePlatform):
 
 _ARCHS: dict[int, str] = {}
 """Architectures by physical id: layers ask in every step, and a device does not change."""
-
-
-def _has_aiter() -> bool:
-    return importlib.util.find_spec("aiter") is not None
 
 
 def _torch_arch(of: Properties) -> str:

@@ -7,7 +7,6 @@ The class exists and answers for itself without that package. Whatever the packa
 from __future__ import annotations
 
 import functools
-import importlib.util
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -277,7 +276,7 @@ class TpuPlatform(NativePlatform):
         Raises:
             MissingDependency: it is not.
         """
-        if importlib.util.find_spec("tpu_inference") is None:
+        if not common.is_installed("tpu_inference"):
             _say_what_is_missing()
             raise MissingDependency(member, cls.__name__, DISTRIBUTION)
 
