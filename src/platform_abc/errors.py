@@ -50,6 +50,9 @@ class MissingDependency(NotSupported):
         self.distribution = distribution
         super().__init__(member, platform, f"install it: pip install {distribution}")
 
+    def __str__(self) -> str:
+        return f"{self.platform} cannot answer {self.member} without {self.distribution}; {self.remedy}"
+
     def __reduce__(self) -> tuple[type[MissingDependency], tuple[str, str, str]]:
         return type(self), (self.member, self.platform, self.distribution)
 
@@ -59,6 +62,9 @@ class DeviceUnavailable(NotSupported):
 
     A test kit lists what raises this as skipped.
     """
+
+    def __str__(self) -> str:
+        return f"{self.platform} finds no device to answer {self.member}; to make it work, {self.remedy}"
 
 
 class ResolutionError(RuntimeError):

@@ -14,7 +14,8 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from platform_abc._required import Required, find
@@ -167,6 +168,24 @@ class TorchName:
         return _answer(target, self.name) if value is None else value
 
 
+class CarefulTorchName(TorchName):
+    """A declared name of a class whose device type is computed, which may itself read names."""
+
+    __slots__ = ()
+
+    def __get__(self, instance: object, owner: type | None = None) -> object:
+        """Return what torch has under the name now, by the way that cannot recurse."""
+        return _answer(owner if instance is None else instance, self.name)
+
+
+class EveryName:
+    """A collection of names that has every one."""
+
+    def __contains__(self, name: object) -> bool:
+        """Say yes."""
+        return True
+
+
 if not TYPE_CHECKING:
     for _name in TORCH_NAMES:
         setattr(TorchNames, _name, TorchName(_name))
@@ -176,7 +195,7 @@ class TorchFallback(TorchNames):
     """Gives a platform the names of `torch.<device_type>`; the class names the device in `device_type`."""
 
     # What the class and its bases define, for a quick look; the slow way looks at the classes themselves.
-    _own_names: frozenset[str] = frozenset()
+    _own_names: Container[str] = ()
     # Names that were logged as missing on this class.
     _logged_names: set[str] = set()  # noqa: RUF012  every subclass gets one of its own
 
@@ -202,6 +221,13 @@ class TorchFallback(TorchNames):
         super().__init_subclass__(**kwargs)
         cls._own_names = frozenset().union(*map(vars, cls.__mro__[:-1]))
         cls._logged_names = set()
+        if not isinstance(find(cls, "device_type"), (str, Required, NoneType)):
+            # Computed, against the contract. Such code may read names that end here again, so every read takes
+            # the slow way, which notices.
+            cls._own_names = EveryName()
+            for name in TORCH_NAMES:
+                if isinstance(find(cls, name), TorchName):
+                    setattr(cls, name, CarefulTorchName(name))
 
     def has_runtime(self, name: str) -> bool:
         """Say whether reading `name` on this platform gives something of its own or of torch's.
@@ -228,11 +254,13 @@ def _look(target: object, name: str) -> tuple[object, str]:
     Returns:
         The object and nothing, or None and why there is none.
     """
+    if getattr(_reading, "device_type", False):
+        return None, "its device_type, which tells where in torch to look, is being computed"
     place = "torch"
     try:
         import torch
 
-        device_type: object = getattr(target, "device_type")  # noqa: B009  any object may come here
+        device_type = _device_type(target)
         place = f"torch.{device_type}"
         module = getattr(torch, device_type, None) if isinstance(device_type, str) else None
         value: object = getattr(module, name, None)
@@ -241,6 +269,19 @@ def _look(target: object, name: str) -> tuple[object, str]:
     if module is None:
         return None, f"there is no {place}"
     return value, f"{place} has none either"
+
+
+_reading: Final = threading.local()
+
+
+def _device_type(target: object) -> object:
+    """Read the device type, marking that this thread is at it."""
+    _reading.device_type = True
+    try:
+        device_type: object = getattr(target, "device_type")  # noqa: B009  any object may come here
+        return device_type
+    finally:
+        _reading.device_type = False
 
 
 _logging: Final = threading.Lock()

@@ -26,7 +26,16 @@ def test_not_supported_says_what_who_and_how_to_make_it_work() -> None:
 
 def test_a_missing_dependency_says_what_to_install() -> None:
     """The remedy is the command."""
-    assert str(ALL_NOT_SUPPORTED[2]).endswith("to make it work, install it: pip install my-kernels")
+    assert str(ALL_NOT_SUPPORTED[2]) == (
+        "MyPlatform cannot answer get_attn_backend_cls without my-kernels; install it: pip install my-kernels"
+    )
+
+
+def test_an_unavailable_device_is_not_called_unsupported() -> None:
+    """The platform could answer, on another machine."""
+    assert str(ALL_NOT_SUPPORTED[1]) == (
+        "MyPlatform finds no device to answer set_device; to make it work, load the driver"
+    )
 
 
 @pytest.mark.parametrize("error", ALL_NOT_SUPPORTED, ids=lambda error: type(error).__name__)

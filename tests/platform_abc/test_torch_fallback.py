@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from platform_abc import Platform
-from platform_abc.torch_fallback import TORCH_NAMES, TorchNamesLike
+from platform_abc.torch_fallback import TORCH_NAMES, TorchName, TorchNamesLike
 from tests.platform_abc.contract_platforms import Complete
 
 
@@ -329,6 +329,50 @@ class TestWithoutDeviceType:
     def test_any_other_name_is_none(self, bare: Platform, name: str) -> None:
         """Reading never raises."""
         assert getattr(bare, name) is None
+
+
+class TestComputedDeviceType:
+    """A device type that is computed, against the contract."""
+
+    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.filterwarnings("ignore::platform_abc.ContractWarning")
+    def test_it_is_used(self, device: FakeDevice, name: str) -> None:
+        """The answer comes from where it points."""
+        setattr(device, name, 1)
+
+        class Computed(Complete):
+            @property
+            def device_type(self) -> str:  # type: ignore[override]
+                return "fake"
+
+        assert getattr(Computed(), name) == 1
+
+    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.filterwarnings("ignore::platform_abc.ContractWarning")
+    @pytest.mark.usefixtures("device")
+    @pytest.mark.timeout(60)
+    def test_one_that_reads_names_itself_does_not_recurse(self, name: str) -> None:
+        """Inside, the name is None; outside, reading goes on."""
+        runs: list[object] = []
+
+        class Recursive(Complete):
+            @property
+            def device_type(self) -> str:  # type: ignore[override]
+                runs.append(getattr(self, name))
+                return "fake"
+
+        assert getattr(Recursive(), name) is None
+        assert runs == [None]
+
+
+@pytest.mark.parametrize("cls", [Platform, Complete])
+def test_only_a_computed_device_type_takes_the_slow_way(cls: type) -> None:
+    """The declared names of an ordinary platform are the quick descriptors."""
+    found = {
+        name: type(next(vars(base)[name] for base in cls.__mro__ if name in vars(base)))
+        for name in TORCH_NAMES
+    }
+    assert set(found.values()) == {TorchName}
 
 
 class TestHasRuntime:
