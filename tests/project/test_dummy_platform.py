@@ -156,6 +156,33 @@ told = {"error": float((torch.cat(parts) - want).abs().max())}
     assert _ask(interpreter, program)["error"] < 1e-5
 
 
+@pytest.mark.parametrize("executor", ["uni", "mp"])
+def test_engine_generates_on_the_dummy_what_it_generates_on_the_cpu(interpreter, tmp_path, executor):
+    """The reference engine runs on the example's worker, attention and op, also over processes."""
+    program = tmp_path / "generate.py"
+    program.write_text("""
+import json, sys
+from reference_engine.args import EngineArgs
+from reference_engine.engine import Engine
+
+if __name__ == "__main__":
+    with Engine(EngineArgs(executor=sys.argv[1])) as engine:
+        results = engine.generate([[1, 2, 3], [4, 5]])
+        print("ANSWER", json.dumps([engine.config.parallel_config.worker_cls, [list(r.tokens) for r in results]]))
+""")
+
+    def run(devices: str) -> list:
+        told = python(str(program), executor, exe=interpreter, env={"DUMMY_PLATFORM_DEVICES": devices})
+        return json.loads(next(line for line in told.splitlines() if line.startswith("ANSWER "))[7:])
+
+    worker, tokens = run("1")
+    assert worker == "dummy_platform.worker.DummyWorker"
+    cpu_worker, cpu_tokens = run("0")
+    assert cpu_worker == "platforms.components.worker.DeviceWorker"
+    assert tokens == cpu_tokens
+    assert all(tokens)
+
+
 def test_kit_finds_no_fault(interpreter, tmp_path):
     """`pytest --pyargs conformance` on the example: nothing fails, the verdict is green."""
     report = tmp_path / "report.json"

@@ -69,3 +69,12 @@ def empty_cache() -> None:
 def mem_get_info(device: Device = None) -> tuple[int, int]:
     """Return free and total memory of a device in bytes; the simulation does not count its use."""
     return devices.MEMORY_BYTES, devices.MEMORY_BYTES
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seed all devices; they draw from the host's generator, which torch seeds itself."""
+
+
+def _is_in_bad_fork() -> bool:
+    """Say whether this process was forked after the device was started, which does it no harm."""
+    return False
