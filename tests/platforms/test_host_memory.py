@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from platforms import host_memory as host_memory_module
 from platforms.host_memory import MemoryState, host_memory, node_memory
 
 GIB = 1024**3
@@ -132,3 +136,20 @@ def test_the_running_machine_answers() -> None:
     state = host_memory()
     assert state is not None
     assert 0 < state.available <= state.total
+
+
+def test_a_mac_counts_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Total comes from the page count, available from `vm_stat`; without it all counts as available."""
+    pages = "Pages free: 100.\nPages active: 700.\nPages inactive: 200.\nPages speculative: 50.\n"
+    monkeypatch.setattr(host_memory_module, "_meminfo", lambda _: None)
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 16384, "SC_PHYS_PAGES": 1000}.__getitem__)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(host_memory_module, "_group_limits", lambda _: [])
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, stdout=pages))
+    assert host_memory() == MemoryState(16384 * 1000, 16384 * 350)
+
+    def missing(*_: object, **__: object) -> None:
+        raise FileNotFoundError("vm_stat")
+
+    monkeypatch.setattr(subprocess, "run", missing)
+    assert host_memory() == MemoryState(16384 * 1000, 16384 * 1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -141,3 +142,18 @@ def test_without_affinity_all_processors_count(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     assert hp.usable_cpus() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "has_it"), [("1\n", 0, True), ("0\n", 0, False), ("", 1, False)]
+)
+def test_a_mac_says_whether_it_has_bfloat16(
+    monkeypatch: pytest.MonkeyPatch, output: str, status: int, has_it: bool
+) -> None:
+    """An unknown name makes the command fail, which means no; elsewhere nobody is asked."""
+    monkeypatch.setattr(
+        subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], status, stdout=output)
+    )
+    assert not hp.macos_has_bfloat16()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert hp.macos_has_bfloat16() is has_it

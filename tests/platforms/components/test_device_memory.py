@@ -1,0 +1,53 @@
+"""Facts of `platforms.components.device_memory`: on the host, and on a recorded accelerator."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from platforms.components import device_memory
+
+GIB = 1024**3
+
+
+def test_on_an_accelerator_the_peak_of_torchs_allocator_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was held before the step is not the step's, and pending work is waited for."""
+    calls: list[str] = []
+    held = {"now": 5 * GIB, "peak": 9 * GIB}
+
+    def step() -> None:
+        calls.append("step")
+        held["peak"] = 7 * GIB
+
+    fake = SimpleNamespace(
+        synchronize=lambda _: calls.append("wait"),
+        reset_peak_memory_stats=lambda _: calls.append("reset"),
+        memory_allocated=lambda _: held["now"],
+        max_memory_allocated=lambda _: held["peak"],
+    )
+    monkeypatch.setattr(torch, "xpu", fake)
+    assert device_memory.bytes_taken_by(step, torch.device("xpu:0")) == 2 * GIB
+    assert calls == ["wait", "reset", "step", "wait"]
+
+
+def test_pooled_memory_of_linked_devices_does_not_count() -> None:
+    """The total is the one device's own, whatever the runtime says of free memory."""
+    platform: Any = SimpleNamespace(
+        get_device_total_memory=lambda visible: 32 * GIB + visible,
+        has_runtime=lambda name: name == "mem_get_info",
+        mem_get_info=lambda device: (30 * GIB, 192 * GIB),
+    )
+    assert device_memory.total_and_used(platform, torch.device("xpu:2")) == (32 * GIB + 2, 32 * GIB + 2)
+
+
+def test_without_a_runtime_query_the_platform_is_asked() -> None:
+    """Usage is then the platform's own."""
+    platform: Any = SimpleNamespace(
+        get_device_total_memory=lambda visible: 8 * GIB,
+        has_runtime=lambda name: False,
+        get_current_memory_usage=lambda device: float(3 * GIB),
+    )
+    assert device_memory.total_and_used(platform, torch.device("meta")) == (8 * GIB, 3 * GIB)
