@@ -38,6 +38,10 @@ TORCH_DTYPE: Check[torch.dtype] = Check(is_torch_dtype, "a torch.dtype")
 ANY_DTYPE: Check[torch.dtype | str] = either(TORCH_DTYPE, one_of(MODEL_DTYPES))
 
 
+def _plain_description(model: ModelConfig) -> SimpleNamespace:
+    return SimpleNamespace(model_type="toy", architectures=[model.architecture])
+
+
 @attrs.define(slots=False, kw_only=True)
 class ModelConfig:
     """The model: where it is, its shape and its dtype.
@@ -49,7 +53,7 @@ class ModelConfig:
             `torch.dtype` before any hook sees it.
         max_model_len: longest sequence, prompt and output together, in tokens.
         quantization: name of the quantization method; None for none.
-        hf_config: the model folder's own description, as attributes (`hf_config.model_type`).
+        hf_config: the model folder's own description, as attributes; `model_type` and `architectures` at least.
         head_size: elements of one attention head; 0 derives it from `hidden_size`.
         num_kv_heads: key and value heads of the whole model; 0 means as many as attention heads.
         layer_kinds: one entry a layer; empty means attention everywhere.
@@ -74,7 +78,8 @@ class ModelConfig:
     trust_remote_code: bool = attrs.field(default=False, validator=BOOL)
     runner_type: str = attrs.field(default="generate", validator=one_of(("generate", "pooling", "draft")))
     hf_config: SimpleNamespace = attrs.field(
-        factory=SimpleNamespace, validator=instance_of(SimpleNamespace, "a types.SimpleNamespace")
+        default=attrs.Factory(_plain_description, takes_self=True),
+        validator=instance_of(SimpleNamespace, "a types.SimpleNamespace"),
     )
     hidden_size: int = attrs.field(default=64, validator=POSITIVE)
     num_layers: int = attrs.field(default=2, validator=POSITIVE)

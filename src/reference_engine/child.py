@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import pickle
+import signal
 import time
 import traceback
 from collections.abc import Callable
@@ -171,6 +172,8 @@ class Child:
 
 def _main(connection: Connection, serve: Serve, start: ChildStart) -> None:
     """Run the child: agree on the platform, check the configuration, answer until the parent is gone."""
+    # An interrupt goes to the whole group; the parent decides and closes the connection.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         handler = _prepare(serve, start)
     except BaseException as error:

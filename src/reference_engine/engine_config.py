@@ -6,6 +6,7 @@ import logging
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from platform_abc._config_checks import POSITIVE
 from platform_abc.config import (
     AttentionBackendEnum,
     AttentionConfig,
@@ -15,6 +16,7 @@ from platform_abc.config import (
     CUDAGraphMode,
     DeviceConfig,
     EngineConfig,
+    IrOpPriorityConfig,
     LoRAConfig,
     ModelConfig,
     ParallelConfig,
@@ -22,7 +24,7 @@ from platform_abc.config import (
     SchedulerConfig,
 )
 from platform_abc.config_values import MODEL_DTYPES
-from platform_abc.errors import ConfigError, NotSupported
+from platform_abc.errors import ConfigError
 from reference_engine.hook_log import HookLog, observed, owner
 from reference_engine.quantization import resolve_quantization
 
@@ -90,6 +92,8 @@ def run_config_hooks(config: EngineConfig, platform: Platform, log: HookLog | No
         platform.apply_config_platform_defaults(config)
     with observed("get_default_ir_op_priority", platform, config, log):
         defaults = platform.get_default_ir_op_priority(config)
+        if not isinstance(defaults, IrOpPriorityConfig):
+            raise ConfigError(f"expected an IrOpPriorityConfig as the answer, got {defaults!r}")
         kernels = config.kernel_config
         kernels.ir_op_priority = kernels.ir_op_priority.completed_by(defaults)
     _settle_graphs(config, platform)
@@ -207,7 +211,7 @@ def _model_config(args: EngineArgs, platform: Platform) -> ModelConfig:
         model=args.model,
         dtype=resolve_dtype(args.dtype, platform),
         seed=args.seed,
-        max_model_len=platform.check_max_model_len(args.max_model_len),
+        max_model_len=_allowed_length(args.max_model_len, platform),
         hidden_size=args.hidden_size,
         num_layers=args.num_layers,
         num_attention_heads=args.num_attention_heads,
@@ -216,6 +220,16 @@ def _model_config(args: EngineArgs, platform: Platform) -> ModelConfig:
         sliding_window=args.sliding_window,
         quantization=quantization,
     )
+
+
+def _allowed_length(asked: int, platform: Platform) -> int:
+    allowed = platform.check_max_model_len(asked)
+    if not POSITIVE.accepts(allowed):
+        raise ConfigError(
+            f"model_config.max_model_len: {owner(platform, 'check_max_model_len')} made {allowed!r} of {asked}, "
+            f"expected {POSITIVE.expected}"
+        )
+    return allowed
 
 
 def resolve_dtype(name: str, platform: Platform) -> torch.dtype:
@@ -243,7 +257,8 @@ def resolve_dtype(name: str, platform: Platform) -> torch.dtype:
     dtype: torch.dtype = getattr(torch, name)
     try:
         platform.check_if_supports_dtype(dtype)
-    except NotSupported:
+    except NotImplementedError:
+        # `NotSupported`, or an older platform's way to say the same.
         logger.debug("%s does not check dtypes before a worker starts", type(platform).__name__)
     return dtype
 

@@ -9,6 +9,7 @@ import attrs
 
 from platform_abc.errors import ConfigError
 from platform_abc.requests import EngineInput, SamplingParams
+from reference_engine.hook_log import owner
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
@@ -56,7 +57,13 @@ def process_request(
         raise ValueError(
             f"request {request_id}: token {beyond[0]} is beyond the vocabulary of {model.vocab_size}"
         )
-    current_platform.validate_request(inputs, params)
+    try:
+        current_platform.validate_request(inputs, params)
+    except ValueError:
+        raise
+    except Exception as error:
+        who = owner(current_platform, "validate_request")
+        raise ValueError(f"request {request_id}: {who} raised {type(error).__name__}: {error}") from error
     length = len(inputs.prompt_token_ids)
     room = min(model.max_model_len - length, current_platform.get_max_output_tokens(length))
     if room < 1:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from platform_abc.block_size import attention_backends, check_aligned
 from platform_abc.components.kernels import IR_OPS
 from platform_abc.components.worker import WorkerBase
+from platform_abc.device_ids import assign_physical_devices
 from platform_abc.errors import ConfigError
 from platform_abc.qualname import resolve_obj_by_qualname
 from reference_engine import trace
@@ -47,6 +49,8 @@ def start_worker(
     """
     from platforms import current_platform
 
+    # Which device a rank is, before anything asks for a device.
+    assign_physical_devices(config.parallel_config.assigned_physical_gpu_ids)
     # Its import is what imports the platform's compiled kernels.
     importlib.import_module("reference_engine.custom_ops")
     try:
@@ -70,6 +74,8 @@ def start_worker(
     worker.load_model(build_model)
     with observed("update_block_size_for_backend", current_platform, config, log):
         current_platform.update_block_size_for_backend(config)
+        # A hook of the platform's own may leave a size that a backend refuses; better now than in a kernel.
+        check_aligned(attention_backends(config), config.cache_config.block_size, wanted_by="the platform")
     return worker
 
 

@@ -86,7 +86,9 @@ def full_config() -> EngineConfig:
         ("device_config.device_type", None),
     ],
 )
-def test_a_wrong_value_is_refused_on_assignment_with_path_value_and_expectation(path: str, value: object) -> None:
+def test_a_wrong_value_is_refused_on_assignment_with_path_value_and_expectation(
+    path: str, value: object
+) -> None:
     """An assignment that makes no sense raises at once and leaves the old value."""
     config = full_config()
     *parts, name = path.split(".")
@@ -207,8 +209,12 @@ def test_configs_do_not_share_mutable_defaults() -> None:
     assert changes_between(EngineConfig(), other) == []
 
 
-@pytest.mark.parametrize(("given", "asked"), [({}, False), ({"block_size": None}, False), ({"block_size": 16}, True)])
-def test_a_block_size_counts_as_the_users_wish_only_if_given(given: dict[str, int | None], asked: bool) -> None:
+@pytest.mark.parametrize(
+    ("given", "asked"), [({}, False), ({"block_size": None}, False), ({"block_size": 16}, True)]
+)
+def test_a_block_size_counts_as_the_users_wish_only_if_given(
+    given: dict[str, int | None], asked: bool
+) -> None:
     """The default 16 and a given 16 are told apart."""
     cache = CacheConfig(**given)
     assert cache.block_size == 16

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+import torch
+
+from platform_abc.components.attention import MultipleOf
 from platform_abc.components.compile import CompilePass, DefaultPassManager, PassManager
 from platform_abc.components.graph import StaticGraphWrapper
 from platform_abc.components.kv_cache import DefaultKVCacheConfigBuilder, KVCacheConfig
 from platform_abc.components.lora import PunicaWrapperBase
+from platform_abc.components.quantization import QuantizationMethod
 from platforms.components.attention import TorchSdpaBackend
 
 
@@ -24,6 +28,18 @@ class OnlyHalf(TorchSdpaBackend):
     """A backend that computes in float16 only."""
 
     supported_dtypes: ClassVar[Sequence[str]] = ("float16",)
+
+
+class Sixteens(TorchSdpaBackend):
+    """A backend for blocks of multiples of 16."""
+
+    @staticmethod
+    def get_name() -> str:
+        return "SIXTEENS"
+
+    @staticmethod
+    def get_supported_kernel_block_sizes() -> Sequence[int | MultipleOf]:
+        return (MultipleOf(16),)
 
 
 class CountingWrapper(StaticGraphWrapper):
@@ -92,6 +108,26 @@ class FewBlocks(DefaultKVCacheConfigBuilder):
     def build(self, specs: Any, available_bytes: int) -> KVCacheConfig:
         self.config.cache_config.num_gpu_blocks_override = 5
         return super().build(specs, available_bytes)
+
+
+class Rounded(QuantizationMethod):
+    """Weights rounded to eighths."""
+
+    @classmethod
+    def get_name(cls) -> str:
+        return "rounded"
+
+    @classmethod
+    def get_supported_act_dtypes(cls) -> list[torch.dtype]:
+        return [torch.float32]
+
+    def quantize(self, weight: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        return {"eighths": (weight * 8).round().to(torch.int16)}
+
+    def apply(
+        self, stored: Mapping[str, torch.Tensor], x: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return torch.nn.functional.linear(x, stored["eighths"].to(x.dtype) / 8, bias)
 
 
 NOT_A_CLASS: Callable[..., int] = len

@@ -24,7 +24,15 @@ def test_options_reach_their_arguments(use_platform: Use) -> None:
     """Names, numbers, flags and JSON."""
     use_platform()
     args = parse_args(
-        ["--block-size", "32", "--enable-lora", "--additional-config", '{"probe": {"deep": 1}}', "--executor", "mp"]
+        [
+            "--block-size",
+            "32",
+            "--enable-lora",
+            "--additional-config",
+            '{"probe": {"deep": 1}}',
+            "--executor",
+            "mp",
+        ]
     )
     assert args.block_size == 32
     assert args.enable_lora

@@ -28,7 +28,9 @@ def report(monkeypatch: pytest.MonkeyPatch) -> ResolutionReport:
 
 def start_of(report: ResolutionReport, config: EngineConfig | None = None) -> ChildStart:
     config = config or EngineConfig(instance_id="me")
-    return ChildStart(process=Process.WORKER, config=pickle_config(config), report=report.to_json(), traced=True)
+    return ChildStart(
+        process=Process.WORKER, config=pickle_config(config), report=report.to_json(), traced=True
+    )
 
 
 def test_a_child_answers_and_ends_with_its_parent(report: ResolutionReport) -> None:

@@ -19,7 +19,7 @@ from reference_engine.args import EngineArgs
 from reference_engine.engine import Engine
 from reference_engine.engine_core import Result
 from tests.reference_engine import components
-from tests.reference_engine.test_pickers import Rounded
+from tests.reference_engine.components import Rounded
 
 Use = Callable[..., Any]
 PROMPTS = [[1, 2, 3], [5, 6, 7, 8, 9, 10], [4], list(range(40))]
@@ -45,7 +45,7 @@ def test_tokens_do_not_depend_on_batch_block_size_or_backend_path(use_platform: 
     use_platform()
     together = generate()
     assert all(len(tokens) == 6 for tokens in together)
-    assert len({tokens for tokens in together}) == len(PROMPTS)
+    assert len(set(together)) == len(PROMPTS)
     assert [generate([prompt])[0] for prompt in PROMPTS] == together
     for size in (1, 8, 64):
         assert generate(block_size=size, num_gpu_blocks_override=300) == together
@@ -107,33 +107,6 @@ def _own_worker(_cls: type, config: EngineConfig) -> None:
     config.parallel_config.worker_cls = "platforms.components.worker.DeviceWorker"
 
 
-def test_an_adapter_in_a_slot_changes_its_tokens_only(use_platform: Use) -> None:
-    """Slots add what their adapter makes of the input; an empty slot adds nothing."""
-    import torch
-
-    from platform_abc.components.lora import LoRAMapping
-    from platform_abc.config import LoRAConfig
-    from reference_engine.lora import AdapterSlots
-
-    use_platform()
-    wrapper = components.TorchPunica(8, 8, "cpu", max_loras=2)
-    slots = AdapterSlots(wrapper, LoRAConfig(max_loras=2, max_lora_rank=4), 3, 5)
-    lora_a, lora_b = torch.randn(2, 3), torch.randn(5, 2)
-    slots.set_adapter(1, lora_a, lora_b)
-    wrapper.update_metadata(LoRAMapping(index_mapping=[0, 7, 6], prompt_mapping=[]), [6, 7], 2, 10)
-    x, y = torch.randn(3, 3), torch.zeros(3, 5)
-    out = slots(y.clone(), x)
-    assert torch.allclose(out[1], x[1] @ lora_a.T @ lora_b.T)
-    assert out[0].abs().sum() == out[2].abs().sum() == 0
-    with pytest.raises(ValueError, match="rank 5 does not fit"):
-        slots.set_adapter(0, torch.randn(5, 3), torch.randn(5, 5))
-    use_platform(can_update_inplace=lambda _cls: False)
-    assert torch.equal(slots(y.clone(), x), out)
-    wrapper.add_lora_linear = lambda *_a, **_k: None  # type: ignore[method-assign]
-    with pytest.raises(TypeError, match="returned None on a platform that cannot update"):
-        slots(y, x)
-
-
 @pytest.mark.parametrize(
     ("members", "args", "text"),
     [
@@ -143,7 +116,11 @@ def test_an_adapter_in_a_slot_changes_its_tokens_only(use_platform: Use) -> None
             "hook update_block_size_for_backend of ChangedPlatform",
         ),
         (
-            {"check_and_update_config": lambda _cls, c: setattr(c.parallel_config, "worker_cls", "collections.OrderedDict")},
+            {
+                "check_and_update_config": lambda _cls, c: setattr(
+                    c.parallel_config, "worker_cls", "collections.OrderedDict"
+                )
+            },
             {},
             "parallel_config.worker_cls = 'collections.OrderedDict': expected a class that derives",
         ),
@@ -191,9 +168,7 @@ def test_three_processes_give_the_same_tokens_and_follow_the_timeline(
         trace = engine.traces()
     assert [tuple(result.tokens) for result in results] == [*expected, ()]
     assert violations(trace, "worker-processes") == []
-    by_process = {
-        process: [seen.name for seen in trace if seen.process is process] for process in Process
-    }
+    by_process = {process: [seen.name for seen in trace if seen.process is process] for process in Process}
     assert by_process[Process.ENGINE_CORE].count("check_and_update_config") == 1
     assert "check_and_update_config" not in by_process[Process.WORKER]
     assert "update_block_size_for_backend" in by_process[Process.WORKER]

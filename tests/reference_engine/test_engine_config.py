@@ -76,7 +76,10 @@ def test_a_hook_that_writes_nonsense_is_named(use_platform: Use, hook: str) -> N
     def slips(_cls: type, config: EngineConfig) -> None:
         config.compilation_config.custom_ops.append(3)  # type: ignore[arg-type]
 
-    for write, field in ((assigns, "cache_config.block_size = 'big'"), (slips, "compilation_config.custom_ops = [3]")):
+    for write, field in (
+        (assigns, "cache_config.block_size = 'big'"),
+        (slips, "compilation_config.custom_ops = [3]"),
+    ):
         use_platform(**{hook: write})
         with pytest.raises(ConfigError) as caught:
             create_engine_config(EngineArgs())
@@ -99,7 +102,9 @@ def test_an_exception_of_a_hook_keeps_its_type_and_says_where(use_platform: Use)
 def test_a_worker_class_left_open_is_an_error_that_names_the_hook(use_platform: Use) -> None:
     """`auto` never reaches a worker."""
     use_platform(check_and_update_config=lambda _cls, _config: None)
-    with pytest.raises(ConfigError, match=r"worker_cls = 'auto'.*hook check_and_update_config of ChangedPlatform"):
+    with pytest.raises(
+        ConfigError, match=r"worker_cls = 'auto'.*hook check_and_update_config of ChangedPlatform"
+    ):
         create_engine_config(EngineArgs())
 
 
@@ -125,7 +130,11 @@ def test_what_the_user_said_reaches_the_hooks(use_platform: Use) -> None:
     seen: list[EngineConfig] = []
     use_platform(apply_config_platform_defaults=lambda _cls, config: seen.append(copy.deepcopy(config)))
     args = EngineArgs(
-        worker_cls="pkg.Mine", block_size=32, additional_config={"probe": 1}, enable_lora=False, dtype="bfloat16"
+        worker_cls="pkg.Mine",
+        block_size=32,
+        additional_config={"probe": 1},
+        enable_lora=False,
+        dtype="bfloat16",
     )
     config = create_engine_config(args)
     assert seen[0].additional_config == {"probe": 1}
@@ -150,7 +159,9 @@ def test_what_the_user_said_reaches_the_hooks(use_platform: Use) -> None:
         ({"executor": "thread"}, "parallel_config.distributed_executor_backend = 'thread'"),
     ],
 )
-def test_wrong_arguments_are_config_errors_with_their_name(use_platform: Use, args: dict[str, Any], text: str) -> None:
+def test_wrong_arguments_are_config_errors_with_their_name(
+    use_platform: Use, args: dict[str, Any], text: str
+) -> None:
     """What the user got wrong is one line that starts with the field."""
     use_platform()
     with pytest.raises(ConfigError) as caught:
@@ -187,6 +198,39 @@ def test_the_longest_sequence_is_the_platforms_answer(use_platform: Use) -> None
     assert config.model_config.max_model_len == config.scheduler_config.max_model_len == 100
 
 
+@pytest.mark.parametrize("answer", [None, 0, -1, 1.5, True])
+def test_a_length_that_is_none_names_the_hook(use_platform: Use, answer: object) -> None:
+    """A forgotten return of the hook is told as such."""
+    use_platform(check_max_model_len=lambda _cls, _length: answer)
+    with pytest.raises(ConfigError, match="hook check_max_model_len of ChangedPlatform made"):
+        create_engine_config(EngineArgs())
+
+
+def test_a_priority_that_is_none_names_the_hook(use_platform: Use) -> None:
+    """The answer must be the config of priorities."""
+    use_platform(get_default_ir_op_priority=lambda _cls, _config: None)
+    with pytest.raises(ConfigError, match="got None .*hook get_default_ir_op_priority of ChangedPlatform"):
+        create_engine_config(EngineArgs())
+
+
+def test_a_hook_that_fails_before_there_is_a_config_is_named(use_platform: Use) -> None:
+    """The early registration hook gets a note too."""
+
+    def fails(_cls: type, parser: object = None) -> None:
+        raise RuntimeError("seeded")
+
+    use_platform(pre_register_and_update=fails)
+    with pytest.raises(RuntimeError, match="seeded") as caught:
+        create_engine_config(EngineArgs())
+    assert caught.value.__notes__ == ["raised in hook pre_register_and_update of ChangedPlatform"]
+
+
+def test_a_device_without_hybrid_caches_disables_their_manager(use_platform: Use) -> None:
+    """The platform's no is in the scheduler's part."""
+    use_platform(support_hybrid_kv_cache=lambda _cls: False)
+    assert create_engine_config(EngineArgs()).scheduler_config.disable_hybrid_kv_cache_manager is True
+
+
 def test_graphs_and_compilation_are_settled_before_the_check(
     use_platform: Use, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -215,7 +259,9 @@ def test_a_device_that_does_not_tell_its_memory_gets_the_small_default(use_platf
 
 def test_a_priority_of_the_platform_follows_the_users(use_platform: Use) -> None:
     """The kernel config ends up with both, and completing it again adds nothing."""
-    platform = use_platform(get_default_ir_op_priority=lambda _cls, _c: IrOpPriorityConfig.with_default(["vendor"]))
+    platform = use_platform(
+        get_default_ir_op_priority=lambda _cls, _c: IrOpPriorityConfig.with_default(["vendor"])
+    )
     config = EngineConfig()
     config.kernel_config.ir_op_priority.rms_norm = ["mine"]
     for _ in range(2):

@@ -50,6 +50,17 @@ def test_the_platform_sees_the_processed_inputs_and_may_refuse(use_platform: Use
     assert seen == [([1, 2], 2.0)]
 
 
+def test_any_exception_of_the_hook_refuses_that_request_and_names_the_hook(use_platform: Use) -> None:
+    """A fault in the hook is told like a refusal, with the hook's name and the kind of exception."""
+
+    def fails(_cls: type, inputs: Any, params: Any) -> None:
+        raise KeyError("mode")
+
+    use_platform(validate_request=fails)
+    with pytest.raises(ValueError, match="hook validate_request of ChangedPlatform raised KeyError"):
+        process_request(CONFIG, "r", [1], SamplingParams())
+
+
 def test_requests_need_a_model(use_platform: Use) -> None:
     """Without one it is a config error."""
     use_platform()

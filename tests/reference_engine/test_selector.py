@@ -25,7 +25,9 @@ def select(config: EngineConfig | None = None, **facts: Any) -> Any:
 
 
 def names(name: object) -> Callable[..., object]:
-    def picker(_cls: type, selected: object, attn_selector_config: object, num_heads: int | None = None) -> object:
+    def picker(
+        _cls: type, selected: object, attn_selector_config: object, num_heads: int | None = None
+    ) -> object:
         return name
 
     return picker
@@ -60,7 +62,9 @@ def test_another_platform_is_asked_anew(use_platform: Use) -> None:
     import platforms
 
     vars(platforms)["current_platform"] = type(
-        "Next", (type(platforms.current_platform),), {"get_attn_backend_cls": classmethod(names(f"{COMPONENTS}.OtherBackend"))}
+        "Next",
+        (type(platforms.current_platform),),
+        {"get_attn_backend_cls": classmethod(names(f"{COMPONENTS}.OtherBackend"))},
     )()
     assert select() is OtherBackend
 

@@ -86,7 +86,7 @@ def stored_bytes(head_size: int, dtype: torch.dtype | str, cache_dtype: str) -> 
     if cache_dtype not in _STORED_BITS:
         raise ValueError(
             f"the layout of KV cache dtype {cache_dtype!r} belongs to its backend: "
-            "its customize_spec must set page_size_padded or return a spec of its own"
+            "its customize_spec must return a spec that knows the size"
         )
     elements = math.ceil(head_size * _STORED_BITS[cache_dtype] / 8)
     return elements + (_SCALE_BYTES if cache_dtype.endswith("_per_token_head") else 0)

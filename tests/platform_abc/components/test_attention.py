@@ -42,7 +42,12 @@ class Impl(AttentionImpl[AttentionMetadata]):
 
 
 def facts(**changes: Any) -> AttentionSelectorConfig:
-    plain: dict[str, Any] = {"head_size": 64, "dtype": "torch.float16", "kv_cache_dtype": "auto", "block_size": 16}
+    plain: dict[str, Any] = {
+        "head_size": 64,
+        "dtype": "torch.float16",
+        "kv_cache_dtype": "auto",
+        "block_size": 16,
+    }
     return AttentionSelectorConfig(**{**plain, **changes})
 
 
@@ -83,7 +88,13 @@ def test_sizes_limit_heads_and_blocks() -> None:
         def get_supported_kernel_block_sizes() -> tuple[int | MultipleOf, ...]:
             return (24, MultipleOf(16))
 
-    assert [size for size in (16, 24, 32, 40, 48, 64) if Limited.supports_block_size(size)] == [16, 24, 32, 48, 64]
+    assert [size for size in (16, 24, 32, 40, 48, 64) if Limited.supports_block_size(size)] == [
+        16,
+        24,
+        32,
+        48,
+        64,
+    ]
     assert Limited.supports_block_size(None)
     assert not Limited.supports_head_size(128)
     assert Limited.get_preferred_block_size(40) == 16

@@ -49,7 +49,8 @@ def test_a_state_does_not_grow_with_the_block() -> None:
     """One block holds one state."""
     shapes = [(4, 8), (16,)]
     sizes = {
-        MambaSpec(block_size=n, shapes=shapes, dtypes=["float32", "bfloat16"]).page_size_bytes for n in (1, 64)
+        MambaSpec(block_size=n, shapes=shapes, dtypes=["float32", "bfloat16"]).page_size_bytes
+        for n in (1, 64)
     }
     assert sizes == {4 * 8 * 4 + 16 * 2}
     with pytest.raises(ValueError, match="2 shapes"):
@@ -75,7 +76,17 @@ def test_an_unknown_layout_or_dtype_is_refused_by_name() -> None:
 def test_torch_dtypes_have_the_sizes_that_torch_says() -> None:
     """The table agrees with torch."""
     torch = pytest.importorskip("torch")
-    for name in ("float64", "float32", "float16", "half", "bfloat16", "float8_e4m3fn", "int8", "uint8", "int64"):
+    for name in (
+        "float64",
+        "float32",
+        "float16",
+        "half",
+        "bfloat16",
+        "float8_e4m3fn",
+        "int8",
+        "uint8",
+        "int64",
+    ):
         assert dtype_bytes(getattr(torch, name)) == getattr(torch, name).itemsize
 
 
