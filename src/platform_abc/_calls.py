@@ -72,12 +72,15 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
         outer = inspect.signature(function, follow_wrapped=False)
         kinds = {parameter.kind for parameter in outer.parameters.values()}
         if kinds >= {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
-            return inspect.signature(function)
+            return _wrapped_signature(function)
         return outer
-    except ValueError:
-        pass
+    except (ValueError, TypeError):
+        # No signature of its own, such as a C function around a Python one.
+        return _wrapped_signature(function)
+
+
+def _wrapped_signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
-        # An object without a signature of its own, such as a C function around a Python one.
         return inspect.signature(function)
     except (ValueError, TypeError):
         return None

@@ -6,12 +6,13 @@ the class still works as far as it goes, and a vendor who sees the warning can f
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import linecache
 import sys
 import warnings
 from collections.abc import Iterator
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
 from platform_abc._calls import refused, same_parameters
@@ -162,10 +163,19 @@ def _place(override: object, name: str) -> tuple[str, int] | None:
     """Return file and line of the `def` of an override; None if it is no Python function."""
     if isinstance(override, property):
         override = override.fget
-    function: Any = getattr(override, "__func__", override)
-    code = getattr(function, "__code__", None) or getattr(inspect.unwrap(function), "__code__", None)
-    if code is None:
-        return None
+    function: Any = _function_of(override)
+    candidates: list[object] = [function]
+    with contextlib.suppress(ValueError):  # it says that it wraps itself
+        candidates.append(inspect.unwrap(function))
+    for candidate in candidates:
+        code: object = getattr(candidate, "__code__", None)
+        if isinstance(code, CodeType):
+            return _definition(code, name)
+    return None
+
+
+def _definition(code: CodeType, name: str) -> tuple[str, int]:
+    """Return file and line of the `def` that made the code."""
     # A function's first line is that of its first decorator.
     for line in range(code.co_firstlineno, code.co_firstlineno + _LONGEST_DECORATION):
         if (

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Container, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -196,8 +197,6 @@ class TorchFallback(TorchNames):
 
     # What the class and its bases define, for a quick look; the slow way looks at the classes themselves.
     _own_names: Container[str] = ()
-    # Names that were logged as missing on this class.
-    _logged_names: set[str] = set()  # noqa: RUF012  every subclass gets one of its own
 
     if TYPE_CHECKING:
         device_type: str
@@ -212,7 +211,7 @@ class TorchFallback(TorchNames):
                     value = getattr(getattr(_MODULES["torch"], self.device_type, None), name, None)
                 except Exception:  # noqa: BLE001  the slow way finds out what it was, and says so
                     return _answer(self, name)
-                if value is not None or name in self._logged_names:
+                if value is not None or name in _logged.get(type(self), ()):
                     return value
             return _answer(self, name)
 
@@ -220,7 +219,6 @@ class TorchFallback(TorchNames):
         """Note what the class defines."""
         super().__init_subclass__(**kwargs)
         cls._own_names = frozenset().union(*map(vars, cls.__mro__[:-1]))
-        cls._logged_names = set()
         if not isinstance(find(cls, "device_type"), (str, Required, NoneType)):
             # Computed, against the contract. Such code may read names that end here again, so every read takes
             # the slow way, which notices.
@@ -284,6 +282,9 @@ def _device_type(target: object) -> object:
         _reading.device_type = False
 
 
+# The names that were logged as missing, by class. Not kept on the class: what reads leave there would look like
+# something that a hook of the vendor stored.
+_logged: Final[weakref.WeakKeyDictionary[type, set[str]]] = weakref.WeakKeyDictionary()
 _logging: Final = threading.Lock()
 
 
@@ -306,10 +307,10 @@ def _answer(target: object, name: str) -> object:
     value, reason = _look(target, name)
     if value is not None:
         return value
-    logged: set[str] = cls._logged_names
     with _logging:
-        if name in logged:
+        names = _logged.setdefault(cls, set())
+        if name in names:
             return None
-        logged.add(name)
+        names.add(name)
     _logger.warning("%s has no attribute %r, and %s; reading it gives None", cls.__name__, name, reason)
     return None

@@ -297,3 +297,21 @@ def test_the_defaults_take_every_call(name: str) -> None:
         return function(*args, **kwargs)
 
     assert warnings_of(**{name: classmethod(copied) if isinstance(default, classmethod) else copied}) == []
+
+
+class Chameleon:
+    """Answers every attribute with itself, as some proxies do."""
+
+    def __getattr__(self, name: str) -> Chameleon:
+        """Give itself."""
+        return self
+
+    def __call__(self, *args: object, **kwargs: object) -> str:
+        """Take anything."""
+        return "Dummy"
+
+
+@pytest.mark.parametrize("override", [Chameleon(), classmethod(Chameleon()), type, classmethod(dict)])
+def test_strange_overrides_do_not_break_the_definition(override: object) -> None:
+    """They may be warned about; the check itself never raises."""
+    assert len(warnings_of(get_device_uuid=override)) <= 1
