@@ -166,7 +166,7 @@ from reference_engine.args import EngineArgs
 from reference_engine.engine import Engine
 
 if __name__ == "__main__":
-    with Engine(EngineArgs(executor=sys.argv[1])) as engine:
+    with Engine(EngineArgs(executor=sys.argv[1], dtype="float32")) as engine:
         results = engine.generate([[1, 2, 3], [4, 5]])
         print("ANSWER", json.dumps([engine.config.parallel_config.worker_cls, [list(r.tokens) for r in results]]))
 """)
