@@ -139,6 +139,17 @@ def resolves(ctx: CheckContext) -> None:
         return
     answers = {name: found.detectors.get(name) for name in own or found.detectors}
     ours = [name for name, answer in answers.items() if answer in _spellings(ctx)]
+    if not found.resolved and found.winner in own and found.winner not in ours:
+        raise Violation(
+            Finding(
+                contract_says="The dotted name that a detector answers leads to the platform's class.",
+                platform_did=f"it answers {answers[found.winner]!r}, and the engine cannot resolve that: "
+                f"{found.error}",
+                member=own[found.winner],
+                location=own[found.winner],
+                hint=f"Correct the name that the detector returns, to {_spellings(ctx)[0]!r} for this class.",
+            )
+        )
     if not ours:
         raise Skip(
             f"on this machine no detector answers {ctx.qualname} ("

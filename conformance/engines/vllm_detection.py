@@ -24,6 +24,7 @@ def detect() -> dict[str, Any]:
 def _detect() -> Detection:
     answers: dict[str, str | None] = {}
     errors: list[str] = []
+    plugins: Mapping[str, Any] = {}
     try:
         platforms = importlib.import_module("vllm.platforms")
         builtin: Mapping[str, Any] = getattr(platforms, "builtin_platform_plugins", {})
@@ -32,7 +33,7 @@ def _detect() -> Detection:
             answers[name] = _ask(name, detector, errors)
         current: object = platforms.current_platform
     except Exception as error:
-        return Detection("", answers, "", "; ".join([*errors, _text(error)]))
+        return Detection("", answers, _winner(answers, set(plugins)), "; ".join([*errors, _text(error)]))
     resolved = f"{type(current).__module__}.{type(current).__qualname__}"
     return Detection(resolved, answers, _winner(answers, set(plugins)), "; ".join(errors))
 
