@@ -43,7 +43,10 @@ class CudaPlatform(NvmlCudaPlatform, TorchCudaPlatform):
             device_id: visible id.
         """
         if nvml.available():
-            return super().get_device_capability(device_id)
+            found = super().get_device_capability(device_id)
+            if found is not None:
+                return found
+        # The NVML of newer Jetson boards starts, but does not know the capability.
         return super(NvmlCudaPlatform, cls).get_device_capability(device_id)
 
     @classmethod

@@ -248,6 +248,16 @@ def test_units_come_from_torch_where_nvml_cannot_count(
     assert runtime.contexts == ["get_device_properties"]
 
 
+def test_a_capability_that_nvml_refuses_comes_from_torch(
+    h100s: fakes.FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The NVML of newer Jetson boards starts, but answers little."""
+    torch_device.install(monkeypatch, "cuda", [torch_device.orin()])
+    h100s.broken["nvmlDeviceGetCudaComputeCapability"] = fakes.NVMLError_NotSupported("Not Supported")
+    assert CudaPlatform.get_device_capability() == (8, 7)
+    assert NvmlCudaPlatform.get_device_capability() is None
+
+
 def test_numa_nodes_by_nvml_and_by_near_processors(
     h100s: fakes.FakeNvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
