@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -161,13 +162,13 @@ def build_config(args: EngineArgs, platform: Platform) -> EngineConfig:
         compilation_config=CompilationConfig(
             mode=_by_name(CompilationMode, "compilation_mode", args.compilation_mode),
             cudagraph_mode=_by_name(CUDAGraphMode, "cudagraph_mode", args.cudagraph_mode),
-            custom_ops=list(args.custom_ops),
+            custom_ops=copy.copy(args.custom_ops),
         ),
         lora_config=LoRAConfig(max_loras=args.max_loras, max_lora_rank=args.max_lora_rank)
         if args.enable_lora
         else None,
         quant_config=QuantizationConfig(quant_method=args.quantization) if args.quantization else None,
-        additional_config=args.additional_config,
+        additional_config=copy.deepcopy(args.additional_config),
     )
 
 
@@ -223,6 +224,8 @@ def _model_config(args: EngineArgs, platform: Platform) -> ModelConfig:
 
 
 def _allowed_length(asked: int, platform: Platform) -> int:
+    if not POSITIVE.accepts(asked):
+        raise ConfigError(f"model_config.max_model_len = {asked!r}: expected {POSITIVE.expected}")
     allowed = platform.check_max_model_len(asked)
     if not POSITIVE.accepts(allowed):
         raise ConfigError(

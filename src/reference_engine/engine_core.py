@@ -178,4 +178,9 @@ def serve_engine_core(config: EngineConfig, start: ChildStart) -> Handler:
 
 def start_in_process(config: EngineConfig, log: HookLog | None = None) -> EngineCore:
     """Start the engine core and its worker in this process."""
-    return EngineCore(config, InProcessExecutor(config, log), log=log)
+    executor = InProcessExecutor(config, log)
+    try:
+        return EngineCore(config, executor, log=log)
+    except BaseException:
+        executor.close()
+        raise

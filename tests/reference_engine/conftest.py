@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+# The engine computes with torch, so without it there is nothing here to test.
+collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
 
 
 @pytest.fixture

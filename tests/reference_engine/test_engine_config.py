@@ -154,6 +154,9 @@ def test_what_the_user_said_reaches_the_hooks(use_platform: Use) -> None:
         ({"kv_cache_dtype": "float3"}, "cache_config.cache_dtype = 'float3'"),
         ({"attention_backend": "NO_SUCH"}, "attention_backend = 'NO_SUCH': expected one of TORCH_SDPA"),
         ({"cudagraph_mode": "SOME"}, "cudagraph_mode = 'SOME'"),
+        ({"max_model_len": "long"}, "model_config.max_model_len = 'long'"),
+        ({"custom_ops": "all"}, "compilation_config.custom_ops = 'all'"),
+        ({"additional_config": [1]}, "additional_config = [1]"),
         ({"block_size": 0}, "cache_config.block_size = 0"),
         ({"num_attention_heads": 3}, "model_config.num_kv_heads = 2"),
         ({"executor": "thread"}, "parallel_config.distributed_executor_backend = 'thread'"),
@@ -167,6 +170,19 @@ def test_wrong_arguments_are_config_errors_with_their_name(
     with pytest.raises(ConfigError) as caught:
         create_engine_config(EngineArgs(**args))
     assert str(caught.value).startswith(text)
+
+
+def test_two_configs_of_the_same_arguments_are_independent(use_platform: Use) -> None:
+    """What a hook changes in one config is not in the other, nor in the arguments."""
+
+    def changes(_cls: type, config: EngineConfig) -> None:
+        config.additional_config["probe"].append(1)  # type: ignore[index]
+
+    use_platform(apply_config_platform_defaults=changes)
+    args = EngineArgs(additional_config={"probe": []})
+    one, other = create_engine_config(args), create_engine_config(args)
+    assert one.additional_config == other.additional_config == {"probe": [1]}
+    assert args.additional_config == {"probe": []}
 
 
 def test_the_platforms_first_dtype_is_the_default_and_others_are_checked(use_platform: Use) -> None:

@@ -1,0 +1,47 @@
+"""Facts about watching one call of a config hook."""
+
+from __future__ import annotations
+
+import pytest
+
+from platform_abc.config import EngineConfig
+from platform_abc.errors import ConfigError, NotSupported
+from reference_engine.hook_log import HookLog, observed
+
+
+class Plat:
+    """Any platform."""
+
+
+def test_changes_are_recorded_by_hook_in_order() -> None:
+    """Also a call that changed nothing."""
+    config, log = EngineConfig(), HookLog()
+    with observed("first", Plat(), config, log):
+        config.parallel_config.worker_cls = "pkg.Worker"
+    with observed("second", Plat(), config, log):
+        pass
+    assert str(log) == "first: parallel_config.worker_cls: auto → pkg.Worker\nsecond: changed nothing"
+    assert [call.hook for call in log.of("second")] == ["second"]
+
+
+def test_a_failed_call_leaves_no_record() -> None:
+    """The exception says which hook it was."""
+    config, log = EngineConfig(), HookLog()
+    with pytest.raises(ConfigError, match=r"worker_cls = 3: .* \(raised in hook first of Plat\)"):
+        with observed("first", Plat(), config, log):
+            config.parallel_config.worker_cls = 3  # type: ignore[assignment]
+    with (
+        pytest.raises(ConfigError, match="written by hook second of Plat"),
+        observed("second", Plat(), config, log),
+    ):
+        vars(config.parallel_config)["worker_cls"] = 3
+    assert log.calls == []
+
+
+def test_declining_passes_untouched() -> None:
+    """`NotSupported` is an answer, not a fault."""
+    declined = NotSupported("hook", "P", "do this")
+    with pytest.raises(NotSupported) as caught, observed("hook", Plat(), EngineConfig()):
+        raise declined
+    assert caught.value is declined
+    assert not hasattr(declined, "__notes__")
