@@ -275,7 +275,9 @@ def test_mixed_dtypes_get_the_smallest_block_whose_page_holds_the_larger_one(
         assert aligned.block_size == size
         assert aligned.padded is None
         return
-    kernels = [min([getattr(s, "base", s) for s in b.get_supported_kernel_block_sizes()] or [1]) for b in made]
+    kernels = [
+        min([getattr(s, "base", s) for s in b.get_supported_kernel_block_sizes()] or [1]) for b in made
+    ]
     needed = max(least, (primary + more) * math.lcm(*kernels))
     fits = [
         n
@@ -323,7 +325,9 @@ def test_a_size_that_the_user_set_is_kept() -> None:
 def test_a_user_set_size_that_a_backend_refuses_is_an_error_that_says_so() -> None:
     """It is found here, not when the kernels run."""
     config = config_of(Layer(backend("A", MultipleOf(16))), block_size=24)
-    with pytest.raises(ValueError, match=r"24 tokens, from cache_config.block_size as the user set it.*A: multiple"):
+    with pytest.raises(
+        ValueError, match=r"24 tokens, from cache_config.block_size as the user set it.*A: multiple"
+    ):
         update_block_size(config)
     assert config.cache_config.block_size == 24
 
@@ -401,7 +405,9 @@ def test_after_the_hook_every_page_has_one_size(
     heads = config.model_config.get_num_kv_heads(config.parallel_config)  # type: ignore[union-attr]
 
     def page(tokens: int, dtype: str) -> int:
-        spec = AttentionSpec(block_size=tokens, num_kv_heads=heads, head_size=32, dtype="float16", cache_dtype=dtype)
+        spec = AttentionSpec(
+            block_size=tokens, num_kv_heads=heads, head_size=32, dtype="float16", cache_dtype=dtype
+        )
         return spec.page_size_bytes // 2 if mla else spec.page_size_bytes
 
     attention = page(cache.block_size, cache_dtype)
@@ -434,9 +440,7 @@ def test_the_packing_of_the_backend_counts() -> None:
         def customize_spec(cls, spec: KVCacheSpec) -> KVCacheSpec:
             return MambaSpec(block_size=1, shapes=[(3,)], dtypes=["uint8"])
 
-    config = config_of(
-        Layer(Packing), Layer(backend("S", ssm=True), state(300)), model={"is_hybrid": True}
-    )
+    config = config_of(Layer(Packing), Layer(backend("S", ssm=True), state(300)), model={"is_hybrid": True})
     assert twice(config).cache_config.block_size == 112
     assert config.cache_config.mamba_page_size_padded == 336
 

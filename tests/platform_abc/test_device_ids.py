@@ -71,7 +71,25 @@ def test_a_list_maps_by_place(monkeypatch: pytest.MonkeyPatch, value: str, physi
 
 @pytest.mark.parametrize(
     "value",
-    [",", "0,,1", ",0", "0,1,,", "-1", "0,-1", "1,1", "1,01", "GPU-a,gpu-A", "0 1", "1.0", "+1", "0x1", "٣", "1_0", "all", "9" * 5000],
+    [
+        ",",
+        "0,,1",
+        ",0",
+        "0,1,,",
+        "-1",
+        "0,-1",
+        "1,1",
+        "1,01",
+        "GPU-a,gpu-A",
+        "0 1",
+        "1.0",
+        "+1",
+        "0x1",
+        "٣",
+        "1_0",
+        "all",
+        "9" * 5000,
+    ],
 )
 def test_a_malformed_list_is_an_error_with_variable_and_value(
     monkeypatch: pytest.MonkeyPatch, value: str
@@ -130,7 +148,9 @@ def test_identifiers_are_found_whole_shortened_and_as_partitions(entry: str, num
     assert by_identifier(entry) == number
 
 
-@pytest.mark.parametrize(("entry", "why"), [("GPU-5f2c", "several"), ("GPU-0", "no device"), ("MIG-0", "no device")])
+@pytest.mark.parametrize(
+    ("entry", "why"), [("GPU-5f2c", "several"), ("GPU-0", "no device"), ("MIG-0", "no device")]
+)
 def test_an_identifier_that_is_unknown_or_shared_is_an_error(
     monkeypatch: pytest.MonkeyPatch, entry: str, why: str
 ) -> None:
@@ -249,6 +269,6 @@ def test_any_value_is_parsed_or_refused_with_its_name(value: str) -> None:
     else:
         assert entries
         assert all(entry and entry == entry.strip() for entry in entries)
-        assert [e.strip() for e in value.rstrip().removesuffix(",").split(",")] == list(entries) or entries == (
-            value.strip(),
-        )
+        assert [e.strip() for e in value.rstrip().removesuffix(",").split(",")] == list(
+            entries
+        ) or entries == (value.strip(),)
