@@ -48,7 +48,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_nvml(monkeypatch: pytest.MonkeyPatch, machine: fakes.FakeNvml) -> fakes.FakeNvml:
-    monkeypatch.setitem(sys.modules, "pynvml", machine)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "pynvml", machine)
     return machine
 
 
@@ -292,7 +292,7 @@ def test_different_devices_are_a_warning_once_cuda_may_renumber_them(
 @pytest.mark.parametrize("driver", [None, "no driver"])
 def test_without_nvml_torch_answers(monkeypatch: pytest.MonkeyPatch, driver: str | None) -> None:
     """A Jetson Orin: no binding at all, or a library that does not start."""
-    monkeypatch.setitem(sys.modules, "pynvml", fakes.no_driver() if driver else None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "pynvml", fakes.no_driver() if driver else None)
     torch_device.install(monkeypatch, "cuda", [torch_device.orin()])
     for cls in (CudaPlatform, TorchCudaPlatform):
         assert cls.get_device_name() == "Orin"

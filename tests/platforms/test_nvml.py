@@ -14,7 +14,7 @@ from tests.platforms.fakes import nvml as fakes
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> fakes.FakeNvml:
     made = fakes.h100_pair()
-    monkeypatch.setitem(sys.modules, "pynvml", made)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "pynvml", made)
     return made
 
 

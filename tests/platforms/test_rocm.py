@@ -45,7 +45,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_amdsmi(monkeypatch: pytest.MonkeyPatch, machine: fakes.FakeAmdSmi) -> fakes.FakeAmdSmi:
-    monkeypatch.setitem(sys.modules, "amdsmi", machine)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "amdsmi", machine)
     return machine
 
 
@@ -246,7 +246,7 @@ def test_without_a_device_each_query_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, machine: str | None
 ) -> None:
     """Device queries raise the contract's error with a remedy; capabilities answer no."""
-    monkeypatch.setitem(sys.modules, "amdsmi", fakes.no_driver() if machine else None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "amdsmi", fakes.no_driver() if machine else None)
     torch_device.install(monkeypatch, "cuda", [])
     p = RocmPlatform()
     store = PrefixStore("x", HashStore())
