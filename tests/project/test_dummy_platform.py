@@ -87,8 +87,9 @@ told = {"class": type(p).__qualname__, "oot": p.is_out_of_tree(), "type": p.devi
 
 def test_detector_really_looks_for_the_device(interpreter):
     """Without a device the detector answers None, and a built-in platform is chosen."""
-    program = 'from platforms import current_platform as p\ntold = {"oot": p.is_out_of_tree()}'
-    assert _ask(interpreter, program, DUMMY_PLATFORM_DEVICES="0") == {"oot": False}
+    told = python("-m", "platform_abc", exe=interpreter, env={"DUMMY_PLATFORM_DEVICES": "0"})
+    assert "platform of platform-abc: platforms." in told
+    assert "DUMMY_PLATFORM_DEVICES=0, so no device is simulated" in told
 
 
 def test_nonsense_in_the_variable_makes_the_detector_fail_and_be_named(interpreter):
@@ -171,13 +172,13 @@ if __name__ == "__main__":
         print("ANSWER", json.dumps([engine.config.parallel_config.worker_cls, [list(r.tokens) for r in results]]))
 """)
 
-    def run(devices: str) -> list:
-        told = python(str(program), executor, exe=interpreter, env={"DUMMY_PLATFORM_DEVICES": devices})
+    def run(**env: str) -> list:
+        told = python(str(program), executor, exe=interpreter, env=env)
         return json.loads(next(line for line in told.splitlines() if line.startswith("ANSWER "))[7:])
 
-    worker, tokens = run("1")
+    worker, tokens = run()
     assert worker == "dummy_platform.worker.DummyWorker"
-    cpu_worker, cpu_tokens = run("0")
+    cpu_worker, cpu_tokens = run(PLATFORM_ABC_TARGET_DEVICE="cpu")
     assert cpu_worker == "platforms.components.worker.DeviceWorker"
     assert tokens == cpu_tokens
     assert all(tokens)

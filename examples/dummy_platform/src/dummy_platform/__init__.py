@@ -6,7 +6,8 @@ imports nothing heavy, and above all nothing that reads `current_platform`.
 
 from __future__ import annotations
 
-from dummy_platform.devices import count
+from dummy_platform.devices import VARIABLE, count
+from platform_abc.reasons import explain
 
 PLATFORM = "dummy_platform.platform.DummyPlatform"
 
@@ -18,7 +19,10 @@ def detect() -> str | None:
     detector looks for a driver or a device file; this device is simulated, so it looks at the variable
     that says how many of them to simulate.
     """
-    return PLATFORM if count() > 0 else None
+    if count() > 0:
+        return PLATFORM
+    explain(f"{VARIABLE}=0, so no device is simulated")
+    return None
 
 
 def register_ops() -> None:
