@@ -257,6 +257,11 @@ class Kit:
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
 
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
+        """Keep pytest-timeout off the checks: they have a limit of their own."""
+        return True if isinstance(item, CheckItem) else None
+
     def _report(self, item: CheckItem, result: CheckResult) -> pytest.TestReport:
         told = self._pytest_outcome(result)
         longrepr: Any = None
@@ -352,7 +357,7 @@ class Kit:
         if self.plan is None or self.judgement is None:
             return
         hidden = self.config.getoption("tbstyle", "auto") == "no" or self.config.getoption("no_summary", False)
-        lines = groups(self.results(), self.settings, in_full=hidden)
+        lines = groups(self.results(), self.settings, shown=() if hidden else self.reported)
         if lines:
             terminalreporter.section("conformance")
             terminalreporter.write_line("\n".join(lines).rstrip())

@@ -20,9 +20,11 @@ class UsageProblem(Exception):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the nearest known word, or an empty text."""
-    names = list(known)
-    folded = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
+    folded = {name.lower(): name for name in known}
+    part = word.lower()
+    near = difflib.get_close_matches(part, folded, n=1, cutoff=0.6)
+    if not near and len(part) > 2:
+        near = [name for name in folded if part in name or name in part][:1]
     return f"; did you mean {folded[near[0]]!r}?" if near else ""
 
 

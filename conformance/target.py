@@ -178,6 +178,11 @@ def _no_name(target: Target, here: object, path: str, name: str) -> str:
 
 
 def _classes(here: object) -> list[str]:
-    """The public classes of a module or class, those that look like platforms first."""
-    names = [name for name, one in vars(here).items() if inspect.isclass(one) and not name.startswith("_")]
-    return sorted(names, key=lambda name: (not name.endswith("Platform"), name))
+    """The public classes of a module or class: its own first, those that look like platforms before others."""
+    home = getattr(here, "__name__", "")
+    names = {name: one for name, one in vars(here).items() if inspect.isclass(one) and not name.startswith("_")}
+
+    def rank(name: str) -> tuple[bool, bool, str]:
+        return names[name].__module__ != home, not name.endswith("Platform"), name
+
+    return sorted(names, key=rank)

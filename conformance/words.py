@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from conformance.model import CheckResult, Finding, Outcome
 from conformance.settings import Settings
@@ -46,19 +46,20 @@ def short(result: CheckResult) -> str:
     return result.reason.splitlines()[0] if result.reason else result.outcome.value
 
 
-def groups(results: Iterable[CheckResult], settings: Settings, *, in_full: bool) -> list[str]:
+def groups(results: Iterable[CheckResult], settings: Settings, *, shown: Collection[str]) -> list[str]:
     """Everything below the failures: warnings, errors, expected failures, skipped, not run, unsupported.
 
     Args:
         results: all of them.
         settings: of the run.
-        in_full: give failures in full as well, where nobody else has printed them.
+        shown: ids of checks whose failure somebody else has printed in full.
     """
     every = list(results)
     lines: list[str] = []
     for one in every:
         warned = one.outcome is Outcome.FAIL and not decides(one, settings)
-        if warned or (in_full and one.outcome in (Outcome.FAIL, Outcome.ERROR, Outcome.XPASS)):
+        bad = one.outcome in (Outcome.FAIL, Outcome.ERROR)
+        if warned or (bad and one.check.id not in shown):
             lines += [*block(one, settings), ""]
     lines += _by(every, Outcome.XFAIL, "expected failures")
     lines += _by(every, Outcome.XPASS, "passed, though expected to fail")
