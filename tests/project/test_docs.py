@@ -109,3 +109,31 @@ def test_list_of_members_is_what_the_contract_says():
     """`members.md` is generated; a changed contract without a new page is a lie."""
     done = subprocess.run([sys.executable, str(DOCS / "members.py"), "--check"], check=False)
     assert done.returncode == 0, "run: python docs/members.py"
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_failure_in_the_readme_is_what_the_kit_prints(tmp_path):
+    """The failure that the README explains is the kit's own output for such a platform, word for word."""
+    package = tmp_path / "mypkg"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "attention.py").touch()
+    (package / "platform.py").write_text(
+        "from platforms.cpu import CpuPlatform\n\n\nclass MyPlatform(CpuPlatform):\n    @classmethod\n"
+        "    def get_attn_backend_cls(cls, selected_backend, attn_selector_config, num_heads=None):\n"
+        '        return "mypkg.attention.Backend"\n'
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--pyargs",
+        "conformance",
+        "--platform",
+        "mypkg.platform:MyPlatform",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    shown = next(b for b in _blocks((ROOT / "README.md").read_text(), "text") if b.startswith("FAIL"))
+    assert shown in done.stdout.replace(f"{tmp_path}/", "")
