@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+LONGEST_TEST_S = 900
 _left_out: list[str] = []
 
 
@@ -36,12 +37,14 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what is marked `torch` where torch is missing."""
-    if not HAS_TORCH:
-        for item in items:
-            if item.get_closest_marker("torch"):
-                item.add_marker(pytest.mark.skip(reason="needs torch: pip install 'platform-abc[torch]'"))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what is marked `torch` where torch is missing, and end any test that hangs."""
+    for item in items:
+        if not HAS_TORCH and item.get_closest_marker("torch"):
+            item.add_marker(pytest.mark.skip(reason="needs torch: pip install 'platform-abc[torch]'"))
+        # Not in the ini, where it would be an unknown option for who has no pytest-timeout.
+        if config.pluginmanager.hasplugin("timeout") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LONGEST_TEST_S))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
