@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from conformance import registry
 from conformance.model import IMPORTABLE, INSTANTIABLE, Check
+from conformance.problems import UsageProblem
 
 
 def checks_of(module: str | None) -> Mapping[str, Check]:
@@ -18,11 +19,15 @@ def checks_of(module: str | None) -> Mapping[str, Check]:
             all that there is. Only tests of the kit name one.
 
     Raises:
+        UsageProblem: there is no such module.
         ValueError: needs form a circle, or one is unknown.
     """
     checks = registry.all_checks()
     if module is not None:
-        importlib.import_module(module)
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            raise UsageProblem(f"--conformance-checks-from {module!r}: {error}") from error
         keep = {IMPORTABLE, INSTANTIABLE}
         every = registry.all_checks()
         while more := {need for name in keep for need in every[name].needs} - keep:

@@ -122,8 +122,9 @@ class Vendor:
         self.write("acme.py", textwrap.dedent(before) + PLATFORM + "\n" + body)
 
     def checks(self, text: str) -> None:
-        """Write `shams.py`: the checks of the runs."""
-        self.write("shams.py", CHECKS + textwrap.dedent(text))
+        """Write `shams.py`: the checks of the runs; in a folder of its own, for runs without the working folder."""
+        for name in ("shams.py", "lib/shams.py"):
+            self.write(name, CHECKS + textwrap.dedent(text))
 
     def pytest(self, *args: str, **env: str) -> Ran:
         """Run pytest in the folder, with the folder on the import path."""
@@ -140,7 +141,8 @@ class Vendor:
     def command(self, *args: str, **env: str) -> Ran:
         """Run `platform-abc` in the folder."""
         code = "import sys; from platform_abc._shim import main; sys.exit(main())"
-        return self._run([sys.executable, "-P", "-c", code, *args], env)
+        library = {"PYTHONPATH": str(self.folder / "lib")}
+        return self._run([sys.executable, "-P", "-c", code, *args], {**library, **env})
 
     def _run(self, command: list[str], env: dict[str, str]) -> Ran:
         keep = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
