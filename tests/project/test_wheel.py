@@ -42,17 +42,11 @@ def _metadata(wheel: zipfile.ZipFile, name: str) -> str:
     return wheel.read(next(n for n in wheel.namelist() if n.endswith(f".dist-info/{name}"))).decode()
 
 
-def _tracked(package: str) -> set[str]:
-    """The files of a package that git knows, by the names that they have in a wheel."""
+def _files(package: str) -> set[str]:
+    """The files of a package in the tree, by the names that they have in a wheel."""
     folder = PACKAGES[package]
-    told = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "."],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    return {f"{package}/{line}" for line in told.splitlines() if (folder / line).exists()}
+    found = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {f"{package}/{path.relative_to(folder).as_posix()}" for path in found}
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -60,7 +54,7 @@ def test_wheel_holds_every_file_of_the_package(wheel, package):
     """Modules, `py.typed` and data files are all there; a data file that is left out breaks users only."""
     names = set(wheel.namelist())
     assert f"{package}/py.typed" in names
-    assert _tracked(package) - names == set()
+    assert _files(package) - names == set()
 
 
 def test_wheel_holds_nothing_else(wheel):
@@ -91,5 +85,5 @@ def test_sdist_holds_packages_tests_and_what_they_read(built):
         names = {name.partition("/")[2] for name in opened.getnames()}
     for package, folder in PACKAGES.items():
         prefix = folder.relative_to(ROOT).as_posix()
-        assert {f"{prefix}/{n.partition('/')[2]}" for n in _tracked(package)} - names == set()
+        assert {f"{prefix}/{n.partition('/')[2]}" for n in _files(package)} - names == set()
     assert {"LICENSE", "README.md", "CHANGELOG.md", "tests/conftest.py", "docs/kit.md", "tox.ini"} <= names
