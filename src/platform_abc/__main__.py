@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
-from platform_abc.detect import DEFAULT_TIMEOUT, ENGINES, run_detect
+from platform_abc._folder import without_implied_folder
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,6 +17,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status, as `run_detect`; 2 also for a wrong command line.
     """
+    # Imported here, when the current folder is off the import path: it may hold a `platform.py`.
+    import argparse
+
+    from platform_abc.detect import DEFAULT_TIMEOUT, ENGINES, run_detect
+
+    def seconds(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not 0 < value < 1e6:
+            raise argparse.ArgumentTypeError(
+                f"expected a number of seconds above 0 and below 1e6, got {text!r}"
+            )
+        return value
+
     parser = argparse.ArgumentParser(
         prog="python -m platform_abc",
         description="Print which platform is chosen here, which detectors were asked, and why.",
@@ -29,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument(
         "--timeout",
-        type=_seconds,
+        type=seconds,
         default=DEFAULT_TIMEOUT,
         metavar="SECONDS",
         help="how long it may take; 120",
@@ -38,15 +53,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_detect(given.engine, as_json=given.json, tracebacks=given.traceback, timeout=given.timeout)
 
 
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < 1e6:
-        raise argparse.ArgumentTypeError(f"expected a positive number of seconds, got {text!r}")
-    return seconds
-
-
 if __name__ == "__main__":
+    sys.path[:] = without_implied_folder(sys.path)
     sys.exit(main())

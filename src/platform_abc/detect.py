@@ -12,11 +12,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TextIO
 
+from platform_abc import envs
+from platform_abc._folder import hiding_files, without_implied_folder
+from platform_abc.foreign import printable
 from platform_abc.resolution_report import ResolutionReport
 
 ENGINES: Final[Mapping[str, str]] = {
@@ -58,13 +62,20 @@ def run_detect(
         timeout: seconds that the child may take.
 
     Returns:
-        0 if a platform was resolved, 1 if not, 2 if interrupted, 4 if there is no such engine here.
+        0 if a platform was resolved, 1 if not or if the report cannot be written, 2 if interrupted,
+        4 if there is no such engine here.
     """
     if engine not in ENGINES:
         _complain(f"unknown engine {engine!r}; known are: {', '.join(ENGINES)}")
         return NO_ENGINE
+    if hiding := hiding_files():
+        _complain(
+            f"note: {' and '.join(hiding)}: the same name as a module that platform-abc needs; a program that is "
+            "started in this folder would import this instead; it is left out here"
+        )
     try:
-        outcome = _ask_child(engine, _child_path(), timeout)
+        with _ended_by_sigterm():
+            outcome = _ask_child(engine, _child_path(), timeout)
     except KeyboardInterrupt:
         _complain("interrupted")
         return INTERRUPTED
@@ -75,7 +86,10 @@ def run_detect(
         _complain(outcome["no_engine"])
         return NO_ENGINE
     report = ResolutionReport.from_json(outcome["report"])
-    _write(sys.stdout, report.to_json(indent=2) + "\n" if as_json else report.render(tracebacks=tracebacks))
+    text = report.to_json(indent=2) + "\n" if as_json else report.render(tracebacks=tracebacks)
+    if problem := _write(sys.stdout, text):
+        _complain(f"the report cannot be written to standard output: {problem}")
+        return FAILED
     if report.error:
         _complain(f"no platform: {report.error}")
         return FAILED
@@ -87,37 +101,53 @@ def _complain(text: str) -> None:
     _write(sys.stderr, f"platform-abc: {' '.join(text.split())}\n")
 
 
-def _write(stream: TextIO, text: str) -> None:
-    """Write text to a stream that may know few characters, or whose reader may be gone."""
+def _write(stream: TextIO | None, text: str) -> str:
+    """Write text to a stream that may be closed, full, or without some characters; return why it failed."""
+    if stream is None:  # how Python shows a descriptor that was closed before it started
+        return "it is closed"
     encoding = stream.encoding or "utf-8"
     try:
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.write(printable(text).encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
-    except BrokenPipeError:  # `| head` has read enough; the flush at exit would complain again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except ValueError as error:  # closed since
+        return str(error)
+    except OSError as error:
+        with suppress(OSError, ValueError):  # the flush at exit would complain again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if not isinstance(error, BrokenPipeError):  # `| head` has read enough
+            return str(error)
+    return ""
 
 
 def _child_path() -> list[str]:
     """Return the import path for the child: this process's, without an implied current folder.
 
-    `python -m` puts the current folder first. A file of the user there, such as `platforms.py`,
-    would then be imported in place of ours; one line says so.
+    The import system takes no entries but strings either.
     """
-    path = list(sys.path)
-    ours = Path(__file__).resolve().parent.parent
-    here = Path.cwd()
-    explicit = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    implied = bool(path) and not sys.flags.safe_path and path[0] in ("", str(here))
-    if not implied or here.resolve() == ours or (path[0] and path[0] in explicit):
-        return path
-    for name in ("platforms.py", "platforms"):
-        found = here / name
-        if found.exists() and found.resolve() != ours / name and (found.is_file() or any(found.glob("*.py"))):
-            _complain(
-                f"note: {found} has the name of a package of platform-abc and would hide it from a program "
-                "started in this folder; it is left out here"
-            )
-    return path[1:]
+    given: list[object] = list(sys.path)
+    return without_implied_folder([each for each in given if isinstance(each, str)])
+
+
+@contextmanager
+def _ended_by_sigterm() -> Generator[None]:
+    """Let SIGTERM end this process in order, so that the child does not outlive it."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def _ask_child(engine: str, path: list[str], timeout: float) -> dict[str, str]:
@@ -127,10 +157,12 @@ def _ask_child(engine: str, path: list[str], timeout: float) -> dict[str, str]:
         log.touch()
         given = json.dumps({"path": path, "engine": engine, "log": str(log)})
         # Standard output of the child goes to our standard error: plugins print, the report must not mix.
+        error_stream = 2 if _is_open(2) else subprocess.DEVNULL
         child = subprocess.Popen(
             [sys.executable, "-P", "-c", _START, given],
             stdin=subprocess.DEVNULL,
-            stdout=2,
+            stdout=error_stream,
+            stderr=error_stream,
             start_new_session=True,
         )
         try:
@@ -139,14 +171,15 @@ def _ask_child(engine: str, path: list[str], timeout: float) -> dict[str, str]:
             status = None
         finally:
             _end(child)
-        said = [
-            json.loads(line) for line in log.read_text(encoding="utf-8").splitlines() if line.endswith("}")
-        ]
+        whole, _, _ = log.read_text(encoding="utf-8").rpartition("\n")  # the last line may be cut off
+        said = [json.loads(line) for line in whole.splitlines()]
     last: dict[str, str] = said[-1] if said else {"step": "starting"}
     if "step" not in last:
         return last
     how = f"did not end within {timeout:g} s" if status is None else _how_it_ended(status)
     error = f"the process of the detection {how} while {last['step']}"
+    if engine == "native" and last["step"].endswith(")"):  # a plugin, with its distribution
+        error += f"; uninstall that plugin, or leave it out of {envs.PLUGINS}, to see the rest"
     return {
         "report": ResolutionReport(
             engine="platform-abc" if engine == "native" else engine, error=error
@@ -159,8 +192,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
-    else:
-        child.kill()
+    child.kill()
     child.wait()
 
 

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import sys
-import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, cast
 
@@ -15,7 +15,8 @@ import attrs
 from platform_abc import envs
 from platform_abc.detect import ENGINES
 from platform_abc.errors import MissingDependency, ResolutionError
-from platform_abc.qualname import describe, resolve_obj_by_qualname
+from platform_abc.foreign import describe, traceback_text
+from platform_abc.qualname import resolve_obj_by_qualname
 from platform_abc.resolution import ResolutionSpec, resolve
 from platform_abc.resolution_report import ResolutionReport
 
@@ -33,8 +34,9 @@ def main(engine: str, log: str) -> NoReturn:
             logging.getLogger(name).addHandler(logging.NullHandler())
     _append(file, step=f"importing the rules of {engine}")
     _append(file, **_last_word(engine, file))
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # a plugin may have closed or replaced it
+            stream.flush()
     os._exit(0)
 
 
@@ -45,20 +47,40 @@ def _last_word(engine: str, file: Path) -> dict[str, str]:
         return {"no_engine": f"{error.distribution} is not installed here (pip install {error.distribution})"}
     except Exception as error:  # noqa: BLE001  (a broken engine; its error is the answer)
         name = "platform-abc" if engine == "native" else engine
-        text = f"{name} cannot be imported: {describe(error)}"
-        return {"report": ResolutionReport(name, error=text, traceback=traceback.format_exc()).to_json()}
+        text = f"{name} cannot be imported: {describe(error)}{_hidden_by()}"
+        return {"report": ResolutionReport(name, error=text, traceback=traceback_text(error)).to_json()}
+    steps: list[str] = []
+
+    def progress(step: str, subject: str) -> None:
+        steps.append(f"{step} {subject}")
+        _append(file, step=steps[-1])
+
     try:
-        _, report = resolve(spec, progress=lambda step, subject: _append(file, step=f"{step} {subject}"))
+        _, report = resolve(spec, progress=progress)
     except ResolutionError as error:
         if error.report is None:
             raise
         report = error.report
+    except KeyboardInterrupt as error:  # no terminal reaches this process, so it is a plugin's own
+        text = f"KeyboardInterrupt was raised while {steps[-1] if steps else 'starting'}"
+        report = ResolutionReport(spec.engine, error=text, traceback=traceback_text(error))
     if engine == "native":
         report = attrs.evolve(report, warnings=(*report.warnings, *envs.validate_environ()))
     if spec.confirm is not None:
         _append(file, step=f"letting {engine} resolve by itself")
         report = _confirmed(report, spec)
     return {"report": report.to_json()}
+
+
+def _hidden_by() -> str:
+    """Say which file was imported in place of our package `platforms`, as an addition to a message."""
+    found = getattr(sys.modules.get("platforms"), "__file__", None)
+    ours = Path(__file__).resolve().parent.parent / "platforms" / "__init__.py"
+    if found is None or Path(found).resolve() == ours:
+        return ""
+    return (
+        f"; {found} hides the package platforms of platform-abc: rename it, or take its folder off PYTHONPATH"
+    )
 
 
 def _spec(engine: str) -> ResolutionSpec:

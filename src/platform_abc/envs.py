@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Mapping
 from typing import Final
 
@@ -99,7 +100,8 @@ def configure_logging(environ: Mapping[str, str] | None = None) -> None:
     """Apply `PLATFORM_ABC_LOGGING_LEVEL` to our loggers; without the variable change nothing.
 
     Where the application has set up no logging at all, messages would go nowhere, so a handler
-    that writes to standard error is added once. A wrong level is one warning, not a failed start.
+    that writes to standard error is added once; it is silent as soon as the application sets up
+    logging itself. A wrong level is one warning, not a failed start.
     """
     try:
         level = logging_level(environ)
@@ -112,11 +114,23 @@ def configure_logging(environ: Mapping[str, str] | None = None) -> None:
         ours = logging.getLogger(name)
         ours.setLevel(level)
         if not ours.hasHandlers():
-            handler = logging.StreamHandler()
+            handler = _UntilConfigured()
             handler.setFormatter(
                 logging.Formatter("%(levelname)s %(asctime)s [%(name)s] %(message)s", "%H:%M:%S")
             )
             ours.addHandler(handler)
+
+
+class _UntilConfigured(logging.Handler):
+    """Writes to what standard error is now, as long as the root logger has no handler."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if logging.getLogger().handlers:
+            return
+        try:
+            sys.stderr.write(f"{self.format(record)}\n")
+        except Exception:  # noqa: BLE001  (closed or replaced; logging has its own way to say so)
+            self.handleError(record)
 
 
 def validate_environ(hard_fail: bool = False, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:

@@ -7,18 +7,18 @@ or to report to. Nothing is imported from `importlib.metadata` until plugins are
 from __future__ import annotations
 
 import logging
-import traceback
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from platform_abc import envs
-from platform_abc.qualname import describe
+from platform_abc.foreign import describe, traceback_text
 from platform_abc.turn import Turn
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import Distribution, EntryPoint
 
 PLATFORM_PLUGINS_GROUP: Final = "platform_abc.platform_plugins"
 GENERAL_PLUGINS_GROUP: Final = "platform_abc.general_plugins"
@@ -61,14 +61,22 @@ class Plugin:
 
         Raises:
             BaseException: whatever the import raises.
+        ValueError: the entry point's value is malformed.
             TypeError: it is not callable.
         """
         if self._entry_point is None:
             raise TypeError(f"plugin {self.title} was not discovered on this machine")
+        try:
+            _ = self._entry_point.module, self._entry_point.attr
+        except Exception as error:
+            raise ValueError(
+                f"its value in entry_points.txt is {self.value!r}, expected package.module:function"
+            ) from error
         loaded: object = self._entry_point.load()
         if not callable(loaded):
             raise TypeError(
-                f"{self.value} is of type {type(loaded).__name__}, expected a function without arguments"
+                f"its entry point {self.value} is of type {type(loaded).__name__}, "
+                "expected a function without arguments (package.module:function)"
             )
         return loaded
 
@@ -98,7 +106,7 @@ class LoadedPlugins:
         loaded: the plugins in the order in which they are to be called, with their functions.
         failures: those that could not be loaded.
         filtered: those that the filter keeps out.
-        complaints: unknown names in the filter, names that two distributions share.
+        complaints: damaged metadata, unknown names in the filter, names that two distributions share.
     """
 
     loaded: tuple[tuple[Plugin, Callable[[], object]], ...] = ()
@@ -116,10 +124,17 @@ def discover(groups: Iterable[str], *, as_found: bool = False) -> tuple[Plugin, 
         groups: the entry-point groups.
         as_found: keep the order of the import path instead, as other engines do.
     """
-    plugins = tuple(_plugin(entry) for entry in _entry_points(tuple(groups)))
+    return _discover(groups, as_found)[0]
+
+
+def _discover(groups: Iterable[str], as_found: bool) -> tuple[tuple[Plugin, ...], list[str]]:
+    """List the plugins, and complain about each distribution whose metadata cannot be read."""
+    entries, complaints = _entry_points(tuple(groups))
+    plugins = tuple(_plugin(entry) for entry in entries)
     if as_found:
-        return plugins
-    return tuple(sorted(plugins, key=lambda plugin: (plugin.name, plugin.distribution, plugin.value)))
+        return plugins, complaints
+    in_order = sorted(plugins, key=lambda plugin: (plugin.name, plugin.distribution, plugin.value))
+    return tuple(in_order), complaints
 
 
 def load_plugins_by_group(
@@ -148,9 +163,13 @@ def load_plugins_by_group(
         What was loaded, what failed, what the filter keeps out, and what is odd.
     """
     allowed = envs.allowed_plugins(environ, variable)
-    everything = discover(dict.fromkeys((group, *groups)), as_found=last_wins)
+    everything, damaged = _discover(dict.fromkeys((group, *groups)), last_wins)
     plugins = [plugin for plugin in everything if plugin.group == group]
-    complaints = [*_unknown_names(allowed, everything, variable), *_shared_names(plugins, last_wins)]
+    complaints = [
+        *damaged,
+        *_unknown_names(allowed, everything, variable),
+        *_shared_names(plugins, last_wins),
+    ]
     if last_wins:
         plugins = list({plugin.name: plugin for plugin in plugins}.values())
     for complaint in complaints:
@@ -191,11 +210,6 @@ def failure(plugin: Plugin, doing: str, error: BaseException) -> PluginFailure:
     )
     logger.debug("plugin %s:\n%s", plugin.title, text)
     return PluginFailure(plugin, doing, reason, text)
-
-
-def traceback_text(error: BaseException) -> str:
-    """Return the formatted traceback of an error with its causes."""
-    return "".join(traceback.format_exception(error))
 
 
 class _General:
@@ -272,30 +286,45 @@ def _plugin(entry: EntryPoint) -> Plugin:
     return Plugin(entry.name, entry.group, entry.value, name, version, entry)
 
 
-def _entry_points(groups: tuple[str, ...]) -> list[EntryPoint]:
-    """Collect entry points; one damaged distribution does not hide those of the others."""
+def _entry_points(groups: tuple[str, ...]) -> tuple[list[EntryPoint], list[str]]:
+    """Collect entry points, and complaints; one damaged distribution does not hide those of the others."""
     import importlib.metadata
 
     try:
         everything = importlib.metadata.entry_points()
-        return [entry for group in groups for entry in everything.select(group=group)]
+        return [entry for group in groups for entry in everything.select(group=group)], []
     except Exception as error:  # noqa: BLE001  (one damaged distribution breaks the reading of all)
         logger.debug(
             "reading all entry points raised %s; reading one distribution at a time", describe(error)
         )
     found: list[EntryPoint] = []
+    complaints: list[str] = []
     seen: set[str] = set()
     for distribution in importlib.metadata.distributions():
-        try:
-            name = distribution.metadata["Name"]
-            if name in seen:
-                continue  # shadowed by one earlier on the path
+        name = _normalized_name(distribution)
+        if name in seen:
+            continue  # shadowed by one earlier on the path
+        if name:
             seen.add(name)
+        try:
             found += [entry for group in groups for entry in distribution.entry_points.select(group=group)]
         except Exception as error:  # noqa: BLE001  (damaged metadata raises whatever the parser met)
-            where = getattr(distribution, "_path", "unknown place")
-            logger.warning("the metadata in %s is damaged and is ignored: %s", where, describe(error))
-    return found
+            where = getattr(distribution, "_path", None) or name or "an unknown place"
+            complaints.append(
+                f"the entry points in {where} cannot be read, so its plugins are not there: {describe(error)}; "
+                "install that distribution again"
+            )
+    return found, complaints
+
+
+def _normalized_name(distribution: Distribution) -> str:
+    """Return the name by which one installation hides another; empty if the metadata has none."""
+    try:
+        name = distribution.metadata["Name"] or ""
+    except Exception as error:  # noqa: BLE001  (its entry points may be readable all the same)
+        logger.debug("a distribution has no readable name: %s", describe(error))
+        return ""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _unknown_names(allowed: frozenset[str] | None, plugins: Iterable[Plugin], variable: str) -> list[str]:
@@ -306,8 +335,11 @@ def _unknown_names(allowed: frozenset[str] | None, plugins: Iterable[Plugin], va
 def _unknown_name(name: str, known: list[str], variable: str) -> str:
     import difflib
 
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"installed are: {', '.join(known) or 'none'}"
+    by_folded = {each.casefold(): each for each in known}
+    close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.7)
+    hint = (
+        f"did you mean {by_folded[close[0]]!r}?" if close else f"installed are: {', '.join(known) or 'none'}"
+    )
     return f"{variable} names the plugin {name!r}, which is not installed; {hint}"
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import sys
+from types import ModuleType
 
 from platform_abc.errors import FailingImport, MalformedQualname, MissingModule, MissingName, QualnameError
+from platform_abc.foreign import describe, shown
 
 _FORM = 'a dotted name "package.module.Name"'
 
@@ -47,18 +49,9 @@ def resolve_obj_by_qualname(qualname: str) -> object:
     return target
 
 
-def describe(error: BaseException) -> str:
-    """Return `Type: message` of an error, on one line, also when its `__str__` itself raises."""
-    try:
-        message = " ".join(str(error).split())
-    except Exception:  # noqa: BLE001  (a hostile error object; its type still tells something)
-        message = "(its text cannot be read)"
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
-
-
 def _split(qualname: object) -> list[str]:
     if not isinstance(qualname, str):
-        raise MalformedQualname(f"expected {_FORM}, got {qualname!r} of type {type(qualname).__name__}")
+        raise MalformedQualname(f"expected {_FORM}, got {shown(qualname)} of type {type(qualname).__name__}")
     parts = qualname.split(".")
     if len(parts) < 2 or not all(part.isidentifier() for part in parts):
         colon = " (write a dot, not a colon)" if ":" in qualname else ""
@@ -71,14 +64,14 @@ def _import_longest(qualname: str, parts: list[str]) -> str:
     imported = ""
     for end in range(1, len(parts)):
         name = ".".join(parts[:end])
-        if imported and not hasattr(sys.modules[imported], "__path__"):
+        if imported and not _is_package(sys.modules[imported]):
             break  # a plain module has no submodules: what follows are its attributes
         try:
             importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name != name:
                 raise _failing(qualname, name, error) from error
-            if imported and parts[end - 1] in vars(sys.modules[imported]):
+            if imported and _read(sys.modules[imported], parts[end - 1]) is not None:
                 break  # a class or object of the package, not a submodule
             hint = f"{imported} has no module {parts[end - 1]!r}" if imported else f"no package {name!r} here"
             raise MissingModule(
@@ -101,10 +94,32 @@ def _failing(qualname: str, module: str, error: BaseException) -> QualnameError:
 def _missing_name(qualname: str, path: str, part: str, target: object) -> str:
     import difflib
 
-    known = [name for name in dir(target) if not name.startswith("_")]
-    close = difflib.get_close_matches(part, known, n=1)
+    close = difflib.get_close_matches(part, _public_names(target), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    initializing = getattr(getattr(target, "__spec__", None), "_initializing", False)
-    if initializing:
+    if _read(_read(target, "__spec__"), "_initializing"):
         hint = "; it is still being imported, so its names are not there yet (a circular import)"
     return f"{qualname!r}: {path} has no name {part!r}{hint}"
+
+
+def _is_package(module: object) -> bool:
+    """Say whether a module may have submodules, without asking a `__getattr__` that answers anything."""
+    if isinstance(module, ModuleType):
+        return "__path__" in vars(module)
+    return _read(module, "__path__") is not None
+
+
+def _public_names(target: object) -> list[str]:
+    """Return the public names of an object, none if its own `__dir__` does not tell."""
+    try:
+        names: list[object] = list(dir(target))
+    except Exception:  # noqa: BLE001  (a hostile `__dir__`; the names only serve a hint)
+        return []
+    return [name for name in names if isinstance(name, str) and not name.startswith("_")]
+
+
+def _read(target: object, name: str) -> object:
+    """Return an attribute, `None` if reading it raises: a module's own `__getattr__` may do anything."""
+    try:
+        return getattr(target, name, None)
+    except Exception:  # noqa: BLE001  (it then counts as absent; reading what was asked for reports it)
+        return None

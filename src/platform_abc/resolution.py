@@ -18,6 +18,7 @@ import attrs
 
 from platform_abc import envs
 from platform_abc.errors import ConfigError, QualnameError, ResolutionError
+from platform_abc.foreign import describe, plain, shown, traceback_text
 from platform_abc.plugins import (
     GENERAL_PLUGINS_GROUP,
     PLATFORM_PLUGINS_GROUP,
@@ -25,9 +26,8 @@ from platform_abc.plugins import (
     Plugin,
     PluginFailure,
     load_plugins_by_group,
-    traceback_text,
 )
-from platform_abc.qualname import describe, resolve_obj_by_qualname
+from platform_abc.qualname import resolve_obj_by_qualname
 from platform_abc.reasons import Reasons, listening
 from platform_abc.resolution_report import DetectorOutcome, ResolutionReport
 
@@ -95,10 +95,11 @@ def resolve(
 
     Raises:
         ResolutionError: a wrong target, two active detectors, an unusable answer, a class that
-            does not import or cannot be made; `error.report` is the report, the cause is chained.
+            does not import or cannot be made, or whatever else a plugin makes fail; `error.report`
+            is the report, the cause is chained. Only `KeyboardInterrupt` passes as it is.
     """
     envs.configure_logging()
-    run = _Run(spec, progress or _ignore)
+    run = _Run(spec, progress)
     started = time.perf_counter()
     platform: object = None
     error: ResolutionError | None = None
@@ -106,6 +107,11 @@ def resolve(
         platform = run.choose_and_make()
     except ResolutionError as raised:
         error = raised
+    except KeyboardInterrupt:
+        raise
+    except BaseException as raised:  # noqa: BLE001  (an odd object of a plugin, in a place not thought of)
+        error = ResolutionError(f"{describe(raised)} was raised while {run.step}")
+        error.__cause__ = raised
     report = ResolutionReport(
         engine=spec.engine,
         detectors=tuple(run.outcomes),
@@ -132,10 +138,6 @@ def resolve(
     return platform, report
 
 
-def _ignore(step: str, subject: str) -> None:
-    """Report progress to nobody."""
-
-
 @attrs.define(eq=False, repr=False)
 class _Candidate:
     """A detector that can be asked."""
@@ -159,7 +161,8 @@ class _Run:
     """One resolution in progress: the rules as methods, what happened as fields."""
 
     spec: ResolutionSpec
-    progress: Progress
+    told: Progress | None
+    step: str = "starting"
     outcomes: list[DetectorOutcome] = attrs.field(factory=list[DetectorOutcome])
     warnings: list[str] = attrs.field(factory=list[str])
     plugins: list[Plugin] = attrs.field(factory=list[Plugin])
@@ -168,8 +171,15 @@ class _Run:
     )
     unusable: list[str] = attrs.field(factory=list[str])
     winner: str = ""
+    decided_by: str = "resolution"
     chosen: str = ""
     why: str = ""
+
+    def progress(self, step: str, subject: str) -> None:
+        """Keep what is about to happen and to whom, for an error, and tell who wants to know."""
+        self.step = f"{step} {subject}"
+        if self.told is not None:
+            self.told(step, subject)
 
     def choose_and_make(self) -> object:
         """Choose the class, import it, make its object."""
@@ -202,6 +212,7 @@ class _Run:
                 + (f"failed: {failed.error}" if failed.error else "answered None")
             )
         self.winner, self.chosen = name, self.active[0][1].answer or ""
+        self.decided_by = f"detector {name}"
         self.why = f"the target device is set to {target!r}, which decides at once; nothing else was asked"
         logger.debug("platform %s was selected explicitly", self.chosen)
 
@@ -260,7 +271,7 @@ class _Run:
         problem: BaseException | None = None
         with listening(reasons, self.spec.reasons_logger):
             try:
-                answer = candidate.detector()
+                answer = plain(candidate.detector())
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001  (SystemExit and worse count as not active)
@@ -279,12 +290,12 @@ class _Run:
             )
             self._report_failure(outcome)
         elif isinstance(answer, str) and answer:
-            outcome = attrs.evolve(outcome, state="active", answer=str.__str__(answer))
+            outcome = attrs.evolve(outcome, state="active", answer=answer)
             self.active.append((candidate, outcome))
         elif answer is not None:
-            outcome = attrs.evolve(outcome, state="failed", error=f"answered {_shown(answer)}")
+            outcome = attrs.evolve(outcome, state="failed", error=f"answered {shown(answer)}")
             self.unusable.append(
-                f"detector {outcome.title} answered {_shown(answer)}, expected the dotted name of a class, "
+                f"detector {outcome.title} answered {shown(answer)}, expected the dotted name of a class, "
                 "or None when its device is absent"
             )
         self.outcomes.append(outcome)
@@ -306,12 +317,12 @@ class _Run:
 
     def _win(self, candidate: _Candidate, outcome: DetectorOutcome) -> None:
         """Ask the winner again for its name; the two answers must agree."""
-        self.winner = candidate.name
+        self.winner, self.decided_by = candidate.name, f"detector {outcome.title}"
         self.progress("asking again detector", outcome.title)
         again: object = None
         with listening(Reasons(quiet=True), self.spec.reasons_logger):
             try:
-                again = candidate.detector()
+                again = plain(candidate.detector())
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
@@ -319,12 +330,12 @@ class _Run:
                     f"detector {outcome.title} answered {outcome.answer!r} when first asked "
                     f"and raised when asked again: {describe(error)}"
                 ) from error
-        if again != outcome.answer and (self.spec.same_answer_twice or not isinstance(again, str)):
+        if not isinstance(again, str) or (self.spec.same_answer_twice and again != outcome.answer):
             raise ResolutionError(
-                f"detector {outcome.title} answered {outcome.answer!r} when first asked and {_shown(again)} when "
+                f"detector {outcome.title} answered {outcome.answer!r} when first asked and {shown(again)} when "
                 "asked again; it must answer the same every time"
             )
-        self.chosen = str(again)
+        self.chosen = again
         if outcome.kind == "out-of-tree":
             over = sorted(each.title for _, each in self.active if each.kind == "built-in")
             beaten = f", which wins over the built-in {', '.join(over)}" if over else ""
@@ -344,13 +355,14 @@ class _Run:
 
     def _make(self) -> object:
         """Import the chosen class and make its object."""
-        by = f"detector {self.winner}" if self.winner else "resolution"
+        by = self.decided_by
         self.progress("importing platform", self.chosen)
         try:
             cls = resolve_obj_by_qualname(self.chosen)
         except QualnameError as error:
             raise ResolutionError(f"{by} chose a platform that cannot be imported: {error}") from error
-        if not isinstance(cls, type):
+        really = issubclass(type(cls), type)  # a mock only says that it is one
+        if not isinstance(cls, type) or not really:
             raise ResolutionError(f"{by} chose {self.chosen!r}, which is a {type(cls).__name__}, not a class")
         missing = [name for name in self.spec.required_members if not _has(cls, name)]
         if missing:
@@ -359,13 +371,18 @@ class _Run:
             )
         self.progress("making platform", self.chosen)
         try:
-            return cls()
+            platform: object = cls()
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             raise ResolutionError(
                 f"{by} chose {self.chosen!r}, which cannot be made: {describe(error)}"
             ) from error
+        if cls not in type(platform).__mro__:
+            raise ResolutionError(
+                f"{by} chose {self.chosen!r}, and calling it gave {shown(platform)}, not an object of that class"
+            )
+        return platform
 
     def _how_to_choose(self, kind: str) -> str:
         variable = self.spec.plugins_variable
@@ -413,15 +430,6 @@ def _tried(outcomes: list[DetectorOutcome]) -> list[str]:
         reason = said or (each.reasons[-1] if each.reasons else "answered None")
         by_reason.setdefault(reason, []).append(each.title)
     return [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
-
-
-def _shown(value: object) -> str:
-    """Return the repr of a foreign value, cut, also when its `__repr__` raises."""
-    try:
-        text = repr(value)
-    except Exception:  # noqa: BLE001  (a hostile object; its type still tells something)
-        text = f"an unprintable {type(value).__name__}"
-    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def _has(cls: type, name: str) -> bool:

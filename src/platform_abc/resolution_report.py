@@ -249,10 +249,14 @@ def _render(report: ResolutionReport, tracebacks: bool) -> str:
     if report.error:
         lines.append(f"error: {report.error}")
     lines += ["", "detectors, in the order asked:"]
+    # An out-of-tree detector wins whenever one is active; it may have the name of a built-in one.
+    kinds = {each.kind for each in report.detectors if each.state == "active"}
+    winning = "out-of-tree" if "out-of-tree" in kinds else "built-in"
     width = max((len(each.title) for each in report.detectors), default=0)
     for each in report.detectors:
         took = f" [{each.seconds * 1000:.1f} ms]" if each.state in ("active", "inactive", "failed") else ""
-        mark = "*" if each.name == report.winner and each.state == "active" else " "
+        won = each.name == report.winner and each.state == "active" and each.kind == winning
+        mark = "*" if won else " "
         lines.append(f" {mark} {each.title:<{width}}  {each.kind:<11}  {_said(each)}{took}")
         lines += [f"     {reason}" for reason in each.reasons]
         if each.traceback and (tracebacks or each.kind == "out-of-tree"):

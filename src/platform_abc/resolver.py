@@ -39,7 +39,7 @@ class Resolver:
         self._result: tuple[object, ResolutionReport] | None = None
 
     def platform(self) -> object:
-        """Return the platform object; the first call resolves.
+        """Return the platform object; the first call resolves, and after a failure the next one again.
 
         Raises:
             ResolutionError: it cannot be resolved, is being resolved by this very thread, or

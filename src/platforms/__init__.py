@@ -1,6 +1,7 @@
 """The platforms that ship with the engine, and `current_platform`, the one of this process.
 
 `from platforms import current_platform` chooses the platform on the first read, once per process.
+A choice that fails is a `ResolutionError` and is not kept: the next read chooses again, from the start.
 Importing this package, or any other of ours, chooses nothing.
 """
 

@@ -18,7 +18,7 @@ from typing import Final, Protocol, cast
 
 from platform_abc import envs
 from platform_abc.errors import ConfigError
-from platform_abc.qualname import describe
+from platform_abc.foreign import describe
 from platform_abc.reasons import explain
 from platform_abc.resolution import Detector, ResolutionSpec
 from platforms.torch_build import Build, torch_build
@@ -231,7 +231,9 @@ def _why_not_importable(name: str) -> str:
     """Return why a package does not import, empty if it does; a bare folder of its name is none."""
     try:
         module = importlib.import_module(name)
-    except Exception as error:  # noqa: BLE001  (a broken library may raise anything; it is then absent)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  (a broken library may even exit; it is then absent)
         return f"{name} cannot be imported ({describe(error)})"
     if getattr(module, "__file__", None) is None and hasattr(module, "__path__"):
         return f"{name} is a folder without a package in it"

@@ -16,7 +16,13 @@ Build = Literal["missing", "cpu", "cuda", "rocm", "xpu", "gpu"]
 
 logger = logging.getLogger(__name__)
 
-_LOCAL: tuple[tuple[str, Build], ...] = (("cpu", "cpu"), ("cu", "cuda"), ("rocm", "rocm"), ("xpu", "xpu"))
+_LOCAL: tuple[tuple[str, Build], ...] = (
+    (r"cpu\b", "cpu"),
+    (r"cu(da)?[\d.]", "cuda"),
+    (r"rocm[\d.]*\b", "rocm"),
+    (r"xpu\b", "xpu"),
+)
+"""How the local part of a version begins; another one, `+custom` for example, tells nothing."""
 _VERSION_FILE: tuple[tuple[str, Build], ...] = (("hip", "rocm"), ("cuda", "cuda"), ("xpu", "xpu"))
 
 
@@ -53,9 +59,9 @@ def torch_build() -> TorchBuild:
         )
     named = f"torch {version}"
     local = version.partition("+")[2]
-    for prefix, kind in _LOCAL:
-        if local.startswith(prefix):
-            return TorchBuild(kind, version, f"{named} is a build for {prefix if kind == 'cpu' else kind}")
+    for beginning, kind in _LOCAL:
+        if re.match(beginning, local):
+            return TorchBuild(kind, version, f"{named} is a build for {kind}")
     kind_of_file = _by_version_file(Path(str(distribution.locate_file("torch/version.py"))))
     if kind_of_file is not None:
         return TorchBuild(

@@ -181,7 +181,7 @@ def test_a_platform_that_exits_while_imported_is_an_error(site: Path) -> None:
     (site / "npu_platform.py").write_text("import sys\nsys.exit(0)\n")
     ended = command(site)
     assert ended.returncode == 1
-    assert "detector npu chose a platform that cannot be imported" in one_line(ended.stderr)
+    assert "detector npu (npu-dist 1.0) chose a platform that cannot be imported" in one_line(ended.stderr)
 
 
 def test_an_out_of_tree_platform_is_shown_as_the_winner(site: Path) -> None:
@@ -234,6 +234,133 @@ def test_a_file_platforms_py_beside_the_run_is_told_in_one_line(site: Path, tmp_
     assert ended.returncode == 0
     assert "platforms.cpu.CpuPlatform" in ended.stdout
     assert str(beside / "platforms.py") in one_line(ended.stderr)
+
+
+@pytest.mark.parametrize(
+    "name", ["platform.py", "json.py", "attrs.py", "tempfile/__init__.py", "argparse.py"]
+)
+def test_a_file_with_the_name_of_a_module_that_we_need_is_told_in_one_line(
+    site: Path, tmp_path: Path, name: str
+) -> None:
+    """`python -m` would import it in place of the library; it is left out before that."""
+    beside = tmp_path / "repository"
+    file = beside / name
+    file.parent.mkdir(parents=True)
+    file.write_text("raise RuntimeError('wrong module')\n")
+    (beside / "ordinary.py").write_text("")
+    (beside / "socketserver").mkdir()  # a folder that is no package hides nothing
+    ended = command(site, cwd=beside)
+    assert ended.returncode == 0
+    assert "platforms.cpu.CpuPlatform" in ended.stdout
+    line = one_line(ended.stderr)
+    assert str(beside / name.split("/")[0]) in line
+    assert "ordinary" not in line
+
+
+def test_a_file_platforms_py_that_the_path_names_is_the_error(site: Path) -> None:
+    """Asked for explicitly, it is not left out; the line says which file it is and what to do."""
+    (site / "platforms.py").write_text("")
+    ended = command(site, cwd=site.parent)
+    assert ended.returncode == 1
+    line = one_line(ended.stderr)
+    assert f"{site / 'platforms.py'} hides the package platforms of platform-abc" in line
+    assert "PYTHONPATH" in line
+
+
+def test_entries_of_the_path_that_are_no_strings_are_left_out(
+    site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the import system does; users append `Path` objects."""
+    monkeypatch.setattr(sys, "path", [*sys.path, site, b"bytes", None])
+    assert detect.run_detect() in (0, 1)
+    assert "platform of platform-abc" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("redirection", "told"),
+    [
+        (">&-", "it is closed"),
+        (">/dev/full", "No space left on device"),
+        (">&- 2>&-", ""),
+        ("<&- >&- 2>&-", ""),
+    ],
+)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_an_output_that_takes_nothing_is_one_line_and_status_one(
+    site: Path, redirection: str, told: str
+) -> None:
+    """Closed or full; a closed standard error takes not even that line."""
+    ended = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m platform_abc {redirection}"],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ended.returncode == 1
+    if told:
+        assert "the report cannot be written to standard output: " in one_line(ended.stderr)
+        assert told in ended.stderr
+    else:
+        assert ended.stderr == ""
+
+
+def test_a_plugin_that_closes_the_outputs_spoils_nothing(site: Path) -> None:
+    """Nor one that replaces them."""
+    for name, body in (("closing", "sys.stdout.close()"), ("replacing", "sys.stdout = sys.stderr = None")):
+        platform_plugin(site, name, f"import sys\ndef register():\n    {body}\n")
+    ended = command(site)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_plugin_that_raises_an_interrupt_is_one_line(site: Path) -> None:
+    """No traceback on standard error; the report has it."""
+    platform_plugin(site, "npu", "def register():\n    raise KeyboardInterrupt\n")
+    ended = command(site)
+    assert ended.returncode == 1
+    assert "KeyboardInterrupt was raised while asking detector npu (npu-dist 1.0)" in one_line(ended.stderr)
+    assert "in register" in ended.stdout
+
+
+def test_a_plugin_cannot_send_sequences_to_the_terminal(site: Path) -> None:
+    """They are shown escaped, in the traceback too."""
+    platform_plugin(site, "npu", "def register(): raise OSError('\\x1b[2J' + chr(7))\n")
+    ended = command(site)
+    assert "OSError: \\x1b[2J\\x07" in ended.stdout
+    assert "\x1b" not in ended.stdout
+    assert "\x07" not in ended.stdout
+
+
+def test_sigterm_ends_the_child_too(site: Path) -> None:
+    """As `timeout` sends it to a command whose plugin hangs."""
+    platform_plugin(
+        site,
+        "npu",
+        "import os, pathlib, time\ndef register():\n"
+        "    pathlib.Path('new').write_text(str(os.getpid())); os.rename('new', 'child.pid'); time.sleep(60)\n",
+    )
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PLATFORM_ABC_")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "platform_abc"],
+        env={**clean, "PYTHONPATH": str(site)},
+        stdout=subprocess.DEVNULL,
+        cwd=site,
+    )
+    for _ in range(600):
+        if (site / "child.pid").exists():
+            break
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(20) == 143
+    assert not _alive(int((site / "child.pid").read_text()))
+
+
+def test_a_plugin_that_ends_the_process_can_be_left_out(site: Path) -> None:
+    """The line says how to see the rest, and that works."""
+    platform_plugin(site, "npu", "import os\nos._exit(0)\n")
+    assert "leave it out of PLATFORM_ABC_PLUGINS" in one_line(command(site).stderr)
+    assert command(site, PLATFORM_ABC_PLUGINS="").returncode == 0
 
 
 def test_an_engine_that_is_not_installed_is_one_line(site: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -128,3 +129,38 @@ def test_known_names_with_good_values_are_quiet(caplog: pytest.LogCaptureFixture
     assert set(good) == set(envs.VARIABLES)
     assert envs.validate_environ(True, good) == ()
     assert not caplog.messages
+
+
+def _fresh_lines(code: str) -> list[str]:
+    import subprocess
+    import sys
+
+    environ = {**os.environ, envs.LOGGING_LEVEL: "WARNING"}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60, check=True
+    )
+    return ended.stderr.splitlines()
+
+
+def test_messages_are_seen_without_any_set_up_and_once_with_it() -> None:
+    """An application may set up logging after the platform was chosen."""
+    lines = _fresh_lines(
+        "import logging\nfrom platform_abc import envs\nenvs.configure_logging()\nenvs.configure_logging()\n"
+        "logging.getLogger('platforms.x').warning('before')\nlogging.basicConfig()\n"
+        "logging.getLogger('platforms.x').warning('after')\n"
+    )
+    assert len(lines) == 2
+    assert lines[0].startswith("WARNING ")
+    assert lines[0].endswith("[platforms.x] before")
+    assert lines[1] == "WARNING:platforms.x:after"
+
+
+def test_messages_go_to_what_standard_error_is_then() -> None:
+    """A test runner replaces it and closes its own afterwards."""
+    lines = _fresh_lines(
+        "import io, logging, sys\nfrom platform_abc import envs\nreal, sys.stderr = sys.stderr, io.StringIO()\n"
+        "envs.configure_logging()\nsys.stderr.close()\nsys.stderr = real\n"
+        "logging.getLogger('platforms.x').warning('later')\n"
+    )
+    assert len(lines) == 1
+    assert lines[0].endswith("later")

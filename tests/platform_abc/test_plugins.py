@@ -133,7 +133,9 @@ def test_a_malformed_entry_point_is_a_failure(site: Path) -> None:
     distribution(site, "odd", entry_points={GROUP: {"odd": "not a value !"}})
     put(site, "good-dist", "good", GOOD)
     found = load_plugins_by_group(GROUP, environ={})
-    assert [failed.plugin.name for failed in found.failures] == ["odd"]
+    (failed,) = found.failures
+    assert failed.plugin.name == "odd"
+    assert "'not a value !', expected package.module:function" in failed.error
     assert len(found.loaded) == 1
 
 
@@ -167,8 +169,39 @@ def test_damaged_metadata_hides_no_other_plugin(site: Path) -> None:
     )
     broken = distribution(site, "broken")
     (broken / "entry_points.txt").write_bytes(b"[\xff\xfe broken\nno equals sign")
-    names = [plugin.name for plugin, _ in load_plugins_by_group(GROUP, environ={}).loaded]
-    assert "good" in names
+    found = load_plugins_by_group(GROUP, environ={})
+    assert [plugin.name for plugin, _ in found.loaded] == ["good", "lost"]
+    (complaint,) = found.complaints
+    assert "broken-1.0.dist-info cannot be read" in complaint
+
+
+def test_nothing_is_hidden_by_a_missing_name(site: Path) -> None:
+    """With one broken distribution each is read by itself; two without a name are not the same one."""
+    for name in ("one", "two"):
+        put(site, name, name, GOOD)
+        (site / f"{name}-1.0.dist-info" / "METADATA").unlink()
+    (distribution(site, "broken") / "entry_points.txt").write_text("[x]\nno equals sign\n")
+    assert [plugin.name for plugin, _ in load_plugins_by_group(GROUP, environ={}).loaded] == ["one", "two"]
+
+
+def test_an_older_copy_stays_hidden_by_the_first_one(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where each distribution is read by itself, and where the copies spell the name differently."""
+    for folder, dist in (("late", "My.Npu"), ("early", "my-npu")):
+        monkeypatch.syspath_prepend(str(site / folder))
+        distribution(site / folder, dist, entry_points={GROUP: {folder: f"pl_{folder}:go"}})
+        (site / folder / f"pl_{folder}.py").write_text(GOOD)
+    (distribution(site, "broken") / "entry_points.txt").write_text("[x]\nno equals sign\n")
+    assert [plugin.name for plugin, _ in load_plugins_by_group(GROUP, environ={}).loaded] == ["early"]
+
+
+def test_a_name_in_other_case_is_suggested(site: Path) -> None:
+    """Names are compared as they are written; a plugin of another name is no suggestion."""
+    put(site, "d-a", "npu", GOOD)
+    found = load_plugins_by_group(GROUP, environ={"PLATFORM_ABC_PLUGINS": " NPU , cpu,"})
+    assert [complaint.rpartition("; ")[2] for complaint in found.complaints] == [
+        "did you mean 'npu'?",
+        "installed are: npu",
+    ]
 
 
 def test_a_plugin_of_a_distribution_without_metadata_still_works(site: Path) -> None:

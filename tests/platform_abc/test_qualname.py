@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_abc.errors import FailingImport, MalformedQualname, MissingModule, MissingName, QualnameError
-from platform_abc.qualname import describe, resolve_obj_by_qualname
+from platform_abc.qualname import resolve_obj_by_qualname
 
 
 @pytest.fixture
@@ -146,13 +146,35 @@ def test_any_text_gives_an_object_or_one_of_our_errors(text: str) -> None:
         assert str(error)
 
 
-def test_an_error_that_cannot_be_printed_is_described_by_its_type() -> None:
-    """A hostile `__str__` does not become our crash, and newlines do not break one-line messages."""
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (
+            "def __getattr__(name): raise RuntimeError('no ' + name)\n",
+            "reading 'Outer' of .* raised RuntimeError",
+        ),
+        ("def __getattr__(name): raise SystemExit(3)\n", "reading 'Outer' of .* raised SystemExit: 3"),
+        ("def __dir__(): raise KeyError('x')\n", "has no name 'Outer'"),
+        ("def __dir__(): return [1, 2]\n", "has no name 'Outer'"),
+    ],
+)
+def test_a_module_that_answers_oddly_gives_a_qualname_error(package: Path, source: str, told: str) -> None:
+    """Whatever its own `__getattr__` and `__dir__` raise or return."""
+    (package / "odd.py").write_text(source)
+    with pytest.raises(QualnameError, match=told):
+        resolve_obj_by_qualname("qn_pkg.odd.Outer.Inner")
 
-    class Hostile(Exception):
-        def __str__(self) -> str:
-            raise ValueError
 
-    assert describe(Hostile()) == "Hostile: (its text cannot be read)"
-    assert describe(ValueError("two\n  lines")) == "ValueError: two lines"
-    assert describe(ValueError()) == "ValueError"
+def test_a_module_that_answers_every_name_is_no_package(package: Path) -> None:
+    """Its nested classes are attributes; `__path__` from its `__getattr__` tells nothing."""
+    (package / "odd.py").write_text("class _Outer:\n    Inner = 5\ndef __getattr__(name): return _Outer\n")
+    assert resolve_obj_by_qualname("qn_pkg.odd.Outer.Inner") == 5
+
+
+def test_a_class_that_a_package_makes_when_it_is_read_is_found(package: Path) -> None:
+    """It is no submodule and not in the package's dictionary."""
+    (package / "__init__.py").write_text(
+        "class _Outer:\n    Inner = 5\n"
+        "def __getattr__(name):\n    if name == 'Lazy': return _Outer\n    raise AttributeError(name)\n"
+    )
+    assert resolve_obj_by_qualname("qn_pkg.Lazy.Inner") == 5

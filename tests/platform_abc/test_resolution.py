@@ -507,3 +507,116 @@ def test_time_is_measured_for_each_detector() -> None:
     assert report.detectors[0].seconds >= 0.02
     assert report.detectors[0].seconds > report.detectors[1].seconds
     assert sum(each.seconds for each in report.detectors) <= report.seconds
+
+
+# ------------------------------------------------------------------------------- hostile objects
+
+
+class _OddStr(str):
+    """A string whose own methods raise."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        raise ImportError
+
+    def __bool__(self) -> bool:
+        raise ImportError
+
+    def __eq__(self, other: object) -> bool:
+        raise AttributeError
+
+    def __ne__(self, other: object) -> bool:
+        raise AttributeError
+
+    def __str__(self) -> str:
+        raise AttributeError
+
+    __hash__ = str.__hash__
+
+
+def test_a_string_of_a_subclass_is_taken_as_the_string_it_is() -> None:
+    """Its own comparison and its own truth are not asked."""
+    _, report = resolve(spec(a=answer(_OddStr("rs_platforms.One"))))
+    assert report.chosen == "rs_platforms.One"
+    assert type(report.chosen) is str
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("    def __new__(cls):\n        return None\n", "calling it gave None, not an object of that class"),
+        ("    def __new__(cls):\n        return 5\n", "calling it gave 5, not an object of that class"),
+    ],
+)
+def test_a_class_that_makes_something_else_is_an_error(module: ModuleType, source: str, told: str) -> None:
+    """`current_platform` is never `None` or a foreign object."""
+    exec(STRUCTURAL_PLATFORM.format(name="One") + source, vars(module))
+    with pytest.raises(ResolutionError, match=told):
+        resolve(spec(a=answer("rs_platforms.One")))
+
+
+def test_a_mock_is_no_class(module: ModuleType) -> None:
+    """Although it says that it is one."""
+    from unittest.mock import Mock
+
+    module.One = Mock(spec=type)
+    with pytest.raises(ResolutionError, match="which is a Mock, not a class"):
+        resolve(spec(a=answer("rs_platforms.One")))
+
+
+@pytest.mark.parametrize("error", [AttributeError("odd"), ImportError("odd"), SystemExit(5)])
+def test_whatever_is_raised_elsewhere_is_a_resolution_error_too(
+    module: ModuleType, error: BaseException
+) -> None:
+    """It says during which step; the cause is chained and the report is there."""
+
+    class Meta(type):
+        @property
+        def __mro__(cls) -> tuple[type, ...]:  # type: ignore[override]
+            raise error
+
+    class One(metaclass=Meta):
+        pass
+
+    module.One = One
+    with pytest.raises(ResolutionError, match="odd|SystemExit: 5") as caught:
+        resolve(spec(a=answer("rs_platforms.One")))
+    assert "while importing platform rs_platforms.One" in str(caught.value)
+    assert caught.value.__cause__ is error
+    assert caught.value.report is not None
+
+
+def test_the_distribution_of_the_winner_is_named_in_its_errors(site: Path) -> None:
+    """Its name alone may be that of a built-in detector."""
+    put(site, "cpu", "return 'rs_platforms.Nope'", dist="vendor")
+    with pytest.raises(ResolutionError, match=r"detector cpu \(vendor 1.0\) chose"):
+        resolve(spec(cpu=answer("rs_platforms.One")))
+
+
+def test_damaged_entry_points_are_among_the_warnings(site: Path) -> None:
+    """The report says whose plugins are missing, and what to do."""
+    damaged = distribution(site, "broken")
+    (damaged / "entry_points.txt").write_text(f"[{GROUP}]\nnpu broken:register\n")
+    _, report = resolve(spec(a=answer("rs_platforms.One")))
+    (warning,) = report.warnings
+    assert "broken-1.0.dist-info cannot be read, so its plugins are not there" in warning
+    assert "install that distribution again" in warning
+
+
+def test_the_error_and_its_report_survive_pickling_and_copying() -> None:
+    """It comes back from a worker process with everything that explains it."""
+    import copy
+    import pickle
+
+    with pytest.raises(ResolutionError) as caught:
+        resolve(spec(a=answer("nodots")))
+    for again in (
+        pickle.loads(pickle.dumps(caught.value)),
+        copy.copy(caught.value),
+        copy.deepcopy(caught.value),
+    ):
+        assert type(again) is ResolutionError
+        assert str(again) == str(caught.value)
+        assert again.report == caught.value.report
+        assert again.report is not None

@@ -185,3 +185,19 @@ def test_the_text_shows_what_was_chosen_and_the_tracebacks_of_plugins() -> None:
     full = report.render(tracebacks=True)
     assert "built-in trace" in full
     assert "app.py:3 in main" in full
+
+
+def test_only_the_winner_is_marked_where_a_plugin_has_the_name_of_a_builtin_detector() -> None:
+    """The out-of-tree one has won."""
+    report = ResolutionReport(
+        engine="platform-abc",
+        detectors=(
+            DetectorOutcome("cpu", "built-in", "a:b", state="active", answer="a.A"),
+            DetectorOutcome("cpu", "out-of-tree", "c:d", "vendor 1.0", state="active", answer="b.B"),
+        ),
+        winner="cpu",
+        chosen="b.B",
+    )
+    marked = [line for line in report.render().splitlines() if line.startswith(" *")]
+    assert len(marked) == 1
+    assert "cpu (vendor 1.0)" in marked[0]

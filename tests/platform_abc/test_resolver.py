@@ -163,6 +163,26 @@ def test_after_a_failure_the_next_read_tries_again() -> None:
     assert type(under_test.platform()).__name__ == "One"
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ResolutionError])
+def test_a_resolution_that_is_cut_off_leaves_nothing_locked(
+    module: ModuleType, error: type[BaseException]
+) -> None:
+    """The same thread and another one can resolve afterwards, at once."""
+    failing = [error()]
+
+    def made(self: object) -> None:
+        if failing:
+            raise failing.pop()
+
+    module.One.__init__ = made
+    under_test = resolver(lambda: "rv_platforms.One", timeout=5)
+    with pytest.raises(error):
+        under_test.platform()
+    (other,) = run(under_test.platform)
+    assert type(other).__name__ == "One"
+    assert under_test.platform() is other
+
+
 def test_reset_resolves_again() -> None:
     """For tests: another object, by the same rules."""
     under_test = resolver(lambda: "rv_platforms.One")

@@ -193,6 +193,17 @@ def test_a_tpu_without_the_package_is_a_warning_and_no_answer(
     assert detectors.cpu_platform_plugin() == "platforms.cpu.CpuPlatform"
 
 
+def test_a_libtpu_that_exits_spoils_no_other_detector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library may end the process where its device is missing; the CPU's detector asks for it too."""
+    (tmp_path / "libtpu.py").write_text("raise SystemExit('no TPU')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "libtpu")
+    assert detectors.tpu_platform_plugin() is None
+    assert detectors.cpu_platform_plugin() is not None
+
+
 def test_a_libtpu_that_does_not_load_is_no_tpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is a bare folder of that name in the current directory."""
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -146,7 +146,7 @@ def test_a_forgotten_member_is_a_resolution_error(site: Path) -> None:
     ended = fresh(site, "import platforms; platforms.current_platform")
     assert ended.returncode == 1
     last = ended.stderr.strip().splitlines()[-1]
-    assert "ResolutionError: detector npu chose" in last
+    assert "ResolutionError: detector npu (npu-dist 1.0) chose" in last
     assert "device_name" in last
 
 

@@ -30,6 +30,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("2.13.0+cpu.cxx11.abi", "cpu"),
         ("2.13.0+cu129", "cuda"),
         ("2.13.0+rocm6.4", "rocm"),
+        ("2.13.0+cuda12.9", "cuda"),
+        ("2.13.0+rocm", "rocm"),
         ("2.13.0+xpu", "xpu"),
     ],
 )
@@ -39,6 +41,15 @@ def test_the_local_part_of_the_version_decides(site: Path, version: str, kind: s
     found = torch_build()
     assert (found.kind, found.version) == (kind, version)
     assert version in found.why
+
+
+@pytest.mark.parametrize(
+    "version", ["2.13.0+custom", "2.13.0+curated.1", "2.13.0+cpuset", "2.13.0+git1a2b3c"]
+)
+def test_another_local_part_tells_nothing(site: Path, version: str) -> None:
+    """Somebody's own build; what it requires tells."""
+    distribution(site, "torch", version, requires=("pytorch-triton-rocm (==3.4.0)",))
+    assert torch_build().kind == "rocm"
 
 
 @pytest.mark.parametrize(
