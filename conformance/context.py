@@ -5,10 +5,13 @@ A context lives in the child process in which the check runs.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import inspect
+import linecache
 import os
 import pickle
+import textwrap
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -83,13 +86,16 @@ class CheckContext:
         return owner is not None and not issubclass(self.adapter.base_class(), owner)
 
     def locate(self, member: str = "") -> str:
-        """Where the member is defined, as `file:line`; the class's own place for an attribute."""
-        raw = self.raw(member) if member else self.platform_cls
-        for candidate in (raw, self.owner(member) if member else None, self.platform_cls):
-            place = locate(candidate)
+        """Where the platform has the member, as `file:line`; the class's own place for what it inherits.
+
+        A member of the engine's base is not the vendor's to change, so it is never the answer.
+        """
+        owner = self.owner(member) if member else None
+        if owner is not None and self.overridden(member):
+            place = locate(self.raw(member)) or locate_attribute(owner, member) or locate(owner)
             if place:
                 return place
-        return f"{self.qualname}.{member}" if member else self.qualname
+        return locate(self.platform_cls) or self.qualname
 
     def finding(
         self, member: str, *, contract_says: str, platform_did: str, hint: str, location: str = ""
@@ -186,12 +192,15 @@ class CheckContext:
 
     def raised(self, member: str, error: BaseException, *, contract_says: str, hint: str) -> Violation:
         """Make the `Violation` of a member that raised where it must not; it says where."""
+        place = self.blame(error)
+        file, _, line = place.rpartition(":")
+        code = linecache.getline(file, int(line)).strip() if place else ""
         return self.fail(
             member,
             contract_says=contract_says,
-            platform_did=f"it raised {describe(error)}",
+            platform_did=f"it raised {describe(error)}" + (f", in the line `{code}`" if code else ""),
             hint=hint,
-            location=self.blame(error) or self.locate(member),
+            location=place or self.locate(member),
         )
 
     def blame(self, error: BaseException) -> str:
@@ -311,3 +320,22 @@ def locate(thing: Any) -> str:
         return f"{inspect.getsourcefile(target)}:{inspect.getsourcelines(target)[1]}"
     except (TypeError, OSError, ValueError):
         return ""
+
+
+def locate_attribute(cls: type, name: str) -> str:
+    """`file:line` of the statement in a class body that sets a name; empty where there is none to be seen."""
+    try:
+        lines, first = inspect.getsourcelines(cls)
+        body = ast.parse(textwrap.dedent("".join(lines))).body[0]
+        file = inspect.getsourcefile(cls)
+    except (TypeError, OSError, SyntaxError, IndexError):
+        return ""
+    if not isinstance(body, ast.ClassDef):
+        return ""
+    for statement in body.body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return f"{file}:{first + statement.lineno - 1}"
+    return ""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-import traceback
 from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
 
-from conformance.context import CheckContext, describe, short
+from conformance.context import CheckContext, describe, is_a, short
 from conformance.model import Skip, Violation
 from platform_abc.errors import DeviceUnavailable, MissingDependency
 
@@ -36,15 +35,22 @@ class Ran:
         config: the config, changed.
         before: its fields before any hook.
         after: its fields after the last hook.
+        writers: the hook that last changed each changed field.
     """
 
     config: Any
     before: Mapping[str, Any]
     after: Mapping[str, Any]
+    writers: Mapping[str, str]
 
     def changes(self) -> Mapping[str, tuple[Any, Any]]:
         """What the hooks changed: field -> value before, value after."""
         return differences(self.before, self.after)
+
+    def writer(self, field: str) -> str:
+        """The hook to blame for a field: the last that changed it, or a part of it."""
+        inside = (hook for name, hook in self.writers.items() if name.startswith(f"{field}."))
+        return self.writers.get(field) or next(inside, SECOND[-1])
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -99,26 +105,26 @@ def hook_raised(ctx: CheckContext, hook: str, error: Exception) -> Exception:
     missing = "" if mistake else ctx.device_missing()
     if missing:
         return Skip(f"{missing}; {hook} raised {describe(error)}", "run the kit where the device is")
-    line = _source_line(error)
     return ctx.raised(
         hook,
         error,
         contract_says=f"`{hook}` runs on every config that the engine builds, whatever the user turned on.",
-        hint=f"Correct the line `{line}`." if line else f"Correct `{hook}`.",
+        hint=f"Correct `{hook}` there; for what you do not support, raise NotSupported or a ValueError "
+        "that names the option.",
     )
-
-
-def _source_line(error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    return (frames[-1].line or "") if frames else ""
 
 
 def ran(ctx: CheckContext, case: str = "plain", hooks: tuple[str, ...] = HOOKS) -> Ran:
     """Build the config of a case and run hooks on it; raises as `run_hooks` does."""
     config = ctx.adapter.config(case)
-    before = dict(ctx.adapter.snapshot(config))
-    run_hooks(ctx, config, hooks)
-    done = Ran(config, before, dict(ctx.adapter.snapshot(config)))
+    before = after = dict(ctx.adapter.snapshot(config))
+    writers: dict[str, str] = {}
+    for hook in hooks:
+        run_hooks(ctx, config, (hook,))
+        seen = dict(ctx.adapter.snapshot(config))
+        writers.update(dict.fromkeys(differences(after, seen), hook))
+        after = seen
+    done = Ran(config, before, after, writers)
     ctx.details[f"changed ({case})"] = {
         name: f"{short(old)} → {short(new)}" for name, (old, new) in done.changes().items()
     }
@@ -146,3 +152,27 @@ def collect(violations: list[Violation]) -> None:
     findings = [finding for violation in violations for finding in violation.findings]
     if findings:
         raise Violation(*findings)
+
+
+def value_at(config: Any, field: str) -> Any:
+    """What a config has at a dotted field of a snapshot; None where there is nothing.
+
+    A key of a dict may have dots itself, so the longest key that fits is taken.
+    """
+    here, rest = config, field
+    while rest:
+        if is_a(here, dict):
+            key = next(
+                (one for one in sorted(map(str, here), key=len, reverse=True) if _leads(one, rest)), ""
+            )
+            here, rest = here.get(key), rest.removeprefix(key).removeprefix(".")
+        else:
+            name, _, rest = rest.partition(".")
+            here = getattr(here, name, None)
+        if here is None:
+            return None
+    return here
+
+
+def _leads(key: str, path: str) -> bool:
+    return bool(key) and (path == key or path.startswith(f"{key}."))

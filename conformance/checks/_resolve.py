@@ -44,7 +44,7 @@ def resolve_class(ctx: CheckContext, member: str, qualname: Any, says: str) -> t
             contract_says=f"{says} that imports on this machine.",
             platform_did=f"it gave {qualname!r}, which does not import: {describe(error)}",
             hint=f"Correct the name in `{member}`, or make `python -c 'import {qualname.rpartition('.')[0]}'` "
-            "work; a platform without the component raises NotSupported instead.",
+            "work.",
         ) from error
     if not isinstance(found, type):
         raise ctx.fail(

@@ -141,7 +141,9 @@ def user_values(ctx: CheckContext) -> None:
             continue
         try:
             done = _configs.ran(ctx, case)
-            if case == "user-block-size":
+            writer = done.writer(field)
+            if case == "user-block-size" and field not in done.changes():
+                writer = "update_block_size_for_backend"
                 with contextlib.suppress(Exception):  # config.block-size judges what it raises
                     _update_block_size(ctx, done.config)
         except (_configs.Refused, Skip, Violation):
@@ -151,7 +153,7 @@ def user_values(ctx: CheckContext) -> None:
         if change:
             findings.append(
                 ctx.finding(
-                    "check_and_update_config",
+                    writer,
                     contract_says=f"{field} stays as the user set it, or the hook refuses it.",
                     platform_did=_configs.spelled(change),
                     hint=f"Write {field} only where the user left the default.",
@@ -175,8 +177,9 @@ def valid(ctx: CheckContext) -> None:
         ctx.adapter.validate_config(done.config)
     except Exception as error:
         changes = _configs.spelled(done.changes()) or "nothing that a snapshot shows"
+        named = next((field for field in done.writers if field in str(error)), "")
         raise ctx.fail(
-            "check_and_update_config",
+            done.writer(named),
             contract_says="A config is valid after the hooks, field by field.",
             platform_did=f"the engine refuses it: {describe(error)} (the hooks changed {changes})",
             hint="Correct what the hook writes into that field.",

@@ -34,24 +34,38 @@ def picklable(ctx: CheckContext) -> None:
     pickle.dumps(ctx.adapter.config("plain"))  # what fails here is the engine's fault, an error of the kit
     done = _configs.ran_or_blame(ctx)
     says = "A config that the hooks have seen pickles, and comes back equal."
-    changed = _configs.spelled(done.changes()) or "nothing that a snapshot shows"
     try:
         back = _round_trip(done.config)
     except Exception as error:
+        guilty = _unpicklable(done)
+        field = guilty[0] if guilty else ""
+        which = f" ({', '.join(guilty)})" if guilty else ""
         raise ctx.fail(
-            "check_and_update_config",
+            done.writer(field),
             contract_says=says,
-            platform_did=f"pickling it raised {describe(error)} (the hooks changed {changed})",
-            hint="Store the name or the settings of such an object instead, and make it in the worker.",
+            platform_did=f"pickling what the hooks wrote{which} raised {describe(error)}",
+            hint=f"Store the name or the settings of such an object{f' in {field}' if field else ''} instead, "
+            "and make the object in the worker.",
         ) from error
     lost = _configs.differences(done.after, dict(ctx.adapter.snapshot(back)))
     if lost:
         raise ctx.fail(
-            "check_and_update_config",
+            done.writer(next(iter(lost))),
             contract_says=says,
             platform_did=f"unpickled, it differs: {_configs.spelled(lost)}",
             hint="Store values whose pickled form is the whole value.",
         )
+
+
+def _unpicklable(done: _configs.Ran) -> list[str]:
+    """The changed fields whose values do not pickle by themselves."""
+    guilty: list[str] = []
+    for field in done.changes():
+        try:
+            _round_trip(_configs.value_at(done.config, field))
+        except Exception:
+            guilty.append(field)
+    return guilty
 
 
 def _second_run(ctx: CheckContext) -> Mapping[str, Mapping[str, tuple[Any, Any]]]:
@@ -175,22 +189,25 @@ def class_state(ctx: CheckContext) -> None:
     """The hooks leave nothing on the class or the instance."""
     # A note that it has registered something is what pre_register_and_update may keep.
     _configs.run_hooks(ctx, None, (_configs.PRE_REGISTER,))
-    before = _state(ctx)
     for case in ("plain", "tensor-parallel"):
-        try:
-            _configs.ran(ctx, case, _configs.SECOND)
-        except (_configs.Refused, Skip, Violation) as refused:
-            ctx.details[f"not tried ({case})"] = describe(refused)  # config.cases judges it
-    left = list(_left(before, _state(ctx)))
-    if left:
-        name = left[0].partition(" ")[0].partition(":")[0].rpartition(".")[2]
-        raise ctx.fail(
-            "check_and_update_config",
-            contract_says="The config hooks keep nothing on the class or the instance: a worker is a new "
-            "process that does not run them.",
-            platform_did="after them, " + "; ".join(left[:4]),
-            hint=f"Write it into the config (vllm_config.additional_config is yours) instead of `{name}`.",
-        )
+        config = ctx.adapter.config(case)
+        for hook in _configs.SECOND:
+            before = _state(ctx)
+            try:
+                _configs.run_hooks(ctx, config, (hook,))
+            except (_configs.Refused, Skip, Violation) as refused:
+                ctx.details[f"not tried ({case})"] = describe(refused)  # config.cases judges it
+                break
+            left = list(_left(before, _state(ctx)))
+            if left:
+                name = left[0].partition(" ")[0].partition(":")[0].rpartition(".")[2]
+                raise ctx.fail(
+                    hook,
+                    contract_says="The config hooks keep nothing on the class or the instance: a worker is "
+                    "a new process that does not run them.",
+                    platform_did="after it, " + "; ".join(left[:4]),
+                    hint=f"Write it into the config (vllm_config.additional_config is yours) instead of `{name}`.",
+                )
 
 
 @check(
@@ -205,20 +222,23 @@ def environment_stable(ctx: CheckContext) -> None:
     start = dict(os.environ)
     done = _configs.ran_or_blame(ctx)
     first = dict(os.environ)
-    _configs.run_hooks(ctx, _round_trip(done.config), _configs.SECOND)
-    second = dict(os.environ)
     ctx.details["environment"] = {
         name: f"{short(old)} → {short(new)}"
         for name, (old, new) in _configs.differences(start, first).items()
     }
-    drift = _configs.differences(first, second)
-    if drift:
-        raise ctx.fail(
-            "check_and_update_config",
-            contract_says="The config hooks may set environment variables, and a second run sets the same.",
-            platform_did=f"the second run changed {_configs.spelled(drift)}",
-            hint="Assign the whole value, or add to the variable only what is not in it.",
-        )
+    config = _round_trip(done.config)
+    for hook in _configs.SECOND:
+        before = dict(os.environ)
+        _configs.run_hooks(ctx, config, (hook,))
+        drift = _configs.differences(before, dict(os.environ))
+        if drift:
+            raise ctx.fail(
+                hook,
+                contract_says="A config hook may set environment variables, and sets the same when it runs "
+                "again, as it does in the engine core.",
+                platform_did=f"the second time it changed {_configs.spelled(drift)}",
+                hint="Assign the whole value, or add to the variable only what is not in it.",
+            )
 
 
 def _after(ctx: CheckContext, *cases: str) -> Mapping[str, str]:
@@ -232,15 +252,9 @@ def _after(ctx: CheckContext, *cases: str) -> Mapping[str, str]:
 def _shared(one: Any, other: Any, changed: Mapping[str, Any]) -> Iterator[str]:
     """Fields that a hook changed and that are the same mutable object in two configs."""
     for path in changed:
-        left, right = _at(one, path), _at(other, path)
+        left, right = _configs.value_at(one, path), _configs.value_at(other, path)
         if left is right and isinstance(left, list | dict | set):
             yield path
-
-
-def _at(config: Any, path: str) -> Any:
-    for name in path.split("."):
-        config = getattr(config, name, None)
-    return config
 
 
 @check(
@@ -277,7 +291,7 @@ def independent(ctx: CheckContext) -> None:
     shared = list(_shared(one.config, other.config, one.changes()))
     findings: list[Finding] = [
         ctx.finding(
-            "check_and_update_config",
+            one.writer(path),
             contract_says=says,
             platform_did=f"{path} is one and the same object in two configs",
             hint="Make a new list or dict for each config: `list(DEFAULTS)`.",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from conformance.checks.loading import SPECIFIED
-from conformance.context import CheckContext, kind_of
+from conformance.context import CheckContext, kind_of, locate
 from conformance.engines.base import Detection
 from conformance.model import IMPORTABLE, Finding, Skip, Unsupported, Violation
 from conformance.registry import check
@@ -22,8 +22,8 @@ def ask_detector(function: str) -> dict[str, Any]:
         function: `module:function`.
 
     Returns:
-        `answers`, the repr of each (`types` says which are None or text), `error` and `place` of what
-        it raised, and `doing`: `import` or `call`.
+        `answers` and their `types`, the `error` that it raised, the `place` of that or of the detector,
+        and `doing`: `import` or `call`.
     """
     module, _, name = function.partition(":")
     said: dict[str, Any] = {"answers": [], "types": [], "error": "", "place": "", "doing": "import"}
@@ -32,6 +32,7 @@ def ask_detector(function: str) -> dict[str, Any]:
         for part in name.split("."):
             detector = getattr(detector, part)
         said["doing"] = "call"
+        said["place"] = locate(detector)
         for _ in range(_CALLS):
             answer = detector()
             said["answers"].append(answer if isinstance(answer, str) or answer is None else kind_of(answer))
@@ -41,7 +42,8 @@ def ask_detector(function: str) -> dict[str, Any]:
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
         said["error"] = f"{type(error).__name__}: {error}"
-        said["place"] = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else ""
+        if trace is not None:
+            said["place"] = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
     return said
 
 

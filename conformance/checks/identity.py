@@ -202,7 +202,7 @@ def texts(ctx: CheckContext) -> None:
     group="identity",
     needs=("identity.texts",),
     why="Custom operators are registered under this key while the engine is imported; torch refuses others.",
-    hint="Use a key of torch's dispatcher: CPU, CUDA, XPU, PrivateUse1, …",
+    hint="Use a key of torch's dispatcher: CPU, CUDA, XPU or PrivateUse1.",
 )
 def dispatch_key(ctx: CheckContext) -> None:
     """torch's dispatcher knows the key."""

@@ -22,7 +22,7 @@ _ABSENT: Final = object()
     hint="Make `python -c 'import <module>'` work in a fresh interpreter, without the device.",
 )
 def importable(ctx: CheckContext) -> None:
-    """The name leads to a class; the import itself is the host's work and its evidence."""
+    """The platform's module imports in a fresh process, and the name leads to a class."""
     if not is_a(ctx.platform_cls, type):
         raise ctx.fail(
             "",

@@ -124,6 +124,8 @@ def _uses_of_file(
     statements = list(_statements(text, names, whole=bool(bases)))
     for statement, _ in statements:
         scope.learn(statement)
+    if set(scope.aliases) - set(names):  # the module has another name for it: look for that too
+        statements = list(_statements(text, tuple(scope.aliases), whole=bool(bases)))
     for statement, offset in statements:
         for use in _Walk(scope).statement(statement):
             uses.append(attrs.evolve(use, line=use.line + offset))
@@ -355,10 +357,12 @@ class _Walk:
         """The use that this expression is, if it is one, and the parts still to be walked."""
         target = node.func if isinstance(node, ast.Call) else node
         read = self.member(target)
+        call = node if isinstance(node, ast.Call) else None
+        if read is None and call is not None:
+            read, call = self.member(call), None  # `getattr(current_platform, "x")` by itself
         if read is None:
             return None, ast.iter_child_nodes(node)
         member, via, tolerant = read
-        call = node if isinstance(node, ast.Call) else None
         positional = call.args if call else []
         keywords = call.keywords if call else []
         exact = not any(isinstance(one, ast.Starred) for one in positional)

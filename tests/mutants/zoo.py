@@ -26,7 +26,7 @@ from conformance.isolation import Opening
 from conformance.isolation.client import Host, Ran
 from conformance.isolation.forked import Forker
 from conformance.isolation.fresh import Starter
-from conformance.model import Check, CheckResult, Level
+from conformance.model import Check, CheckResult
 from conformance.perform import perform
 from conformance.registry import all_checks
 from conformance.runner import Runner
@@ -34,6 +34,9 @@ from conformance.target import parse
 
 SITES: Final = Path(__file__).with_name("sites")
 ROOT: Final = Path(__file__).parents[2]
+_ASK_ONLY: Final = frozenset({"loading", "identity", "members", "pickers", "answers", "fallback", "device"})
+"""Families whose checks change nothing; a real run isolates them too, here it would only take time."""
+
 _FRESH: Final = frozenset({"spawn.worker-agrees", "detection.detector", "detection.resolves"})
 
 
@@ -48,17 +51,24 @@ class ForkedZoo:
     starter: Starter
     checks: Mapping[str, Check]
     importable_by_name: bool = True
-    _static: dict[str, Ran] = attrs.field(factory=dict)
+    _known: dict[str, Ran] = attrs.field(factory=dict[str, Ran])
 
     def run(self, check_id: str) -> Ran:
-        """Run one check; the static ones, which only look, share one fork."""
-        if self.checks[check_id].level is not Level.STATIC:
-            return self._fork([check_id])[check_id]
-        if not self._static:
-            self._static = self._fork(
-                [name for name, one in self.checks.items() if one.level is Level.STATIC]
-            )
-        return self._static[check_id]
+        """Run one check; those of a family that only asks share one fork."""
+        if check_id not in self._known:
+            self._known.update(self._fork(self._group(check_id)))
+        return self._known[check_id]
+
+    def _group(self, check_id: str) -> list[str]:
+        check = self.checks[check_id]
+        family = check.func.__module__
+        if check.where == "fresh" or family.rpartition(".")[2] not in _ASK_ONLY:
+            return [check_id]
+        return [
+            name
+            for name, one in self.checks.items()
+            if one.func.__module__ == family and one.where != "fresh"
+        ]
 
     def _fork(self, names: Sequence[str]) -> dict[str, Ran]:
         def work(extend: Any) -> dict[str, Any]:
@@ -95,13 +105,15 @@ def load(name: str) -> type:
     return found
 
 
-def judge(name: str, site: str, wanted: str, engine: Adapter, scratch: Path) -> Iterator[CheckResult]:
+def judge(
+    name: str, site: str, wanted: Sequence[str], engine: Adapter, scratch: Path
+) -> Iterator[CheckResult]:
     """Run every check on one platform, those that start interpreters only where they are asked for.
 
     Args:
         name: as in the table.
         site: the folder with its package; empty if it has none.
-        wanted: the check that the table names for it.
+        wanted: the checks that the table names for it.
     """
     checks = all_checks()
     starter = Starter([*sys.path], dict(os.environ), scratch, 120.0)
@@ -110,7 +122,7 @@ def judge(name: str, site: str, wanted: str, engine: Adapter, scratch: Path) -> 
     source = ForkedZoo(name, site, engine, Forker(scratch), starter, checks)
     runner = Runner(checks, source, Opening("ready", location=name))
     for check_id in checks:
-        if check_id not in _FRESH or check_id == wanted:
+        if check_id not in _FRESH or check_id in wanted:
             yield runner.result(check_id)
 
 
