@@ -10,12 +10,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import attrs
+
 from conformance.engines.arguments import plain
 from conformance.engines.base import Arguments, EngineCall
 from conformance.engines.source_scan import scan
 from conformance.engines.vllm_configs import PLAIN, build
 from conformance.engines.vllm_environment import package_folder
-from conformance.engines.vllm_places import is_common
+from conformance.engines.vllm_places import ASKED, is_common
 from conformance.engines.vllm_platform import BASE, base_class
 
 _found: list[tuple[EngineCall, ...]] = []
@@ -31,7 +33,11 @@ def engine_calls() -> tuple[EngineCall, ...]:
 def _scan() -> tuple[EngineCall, ...]:
     module, name = BASE
     base_file = "/".join(module.split(".")[1:]) + ".py"
-    return scan(package_folder(), common=is_common, skip=("platforms/",), base_classes={base_file: (name,)})
+    found = scan(package_folder(), common=is_common, skip=("platforms/",), base_classes={base_file: (name,)})
+    return tuple(
+        attrs.evolve(call, common=False) if call.common and call.member not in ASKED else call
+        for call in found
+    )
 
 
 def start_scan() -> Callable[[], None]:

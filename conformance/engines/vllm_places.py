@@ -107,6 +107,59 @@ COMMON: Final[Mapping[str, tuple[str, ...]]] = {
 """By file below the package, the functions that the run passes; the empty name is the module's body."""
 
 
+ASKED: Final = frozenset(
+    (
+        "apply_config_platform_defaults",
+        "check_and_update_config",
+        "device_type",
+        "dispatch_key",
+        "dist_backend",
+        "fp8_dtype",
+        "get_attn_backend_cls",
+        "get_compile_backend",
+        "get_cpu_architecture",
+        "get_default_ir_op_priority",
+        "get_device_capability",
+        "get_device_name",
+        "get_device_total_memory",
+        "has_device_capability",
+        "import_ir_kernels",
+        "import_kernels",
+        "is_cpu",
+        "is_cuda",
+        "is_cuda_alike",
+        "is_fp8_fnuz",
+        "is_out_of_tree",
+        "is_pin_memory_available",
+        "is_rocm",
+        "is_tpu",
+        "is_xpu",
+        "is_zen_cpu",
+        "log_warnings",
+        "manual_seed_all",
+        "opaque_attention_op",
+        "pre_register_and_update",
+        "register_custom_kv_cache_specs",
+        "register_triton_kernel_overrides",
+        "set_additional_forward_context",
+        "simple_compile_backend",
+        "support_hybrid_kv_cache",
+        "support_static_graph_mode",
+        "supported_dtypes",
+        "update_block_size_for_backend",
+        "use_all_gather",
+        "use_custom_allreduce",
+        "use_custom_op_collectives",
+        "use_sync_weight_loader",
+        "uses_host_device_handling",
+        "validate_environ",
+        "validate_request",
+        "verify_model_arch",
+    )
+)
+"""The members that the run asked; a function that it passes has branches that it did not take."""
+
+
 def is_common(site_file: str, function: str) -> bool:
     """Say whether a place, `vllm/pkg/mod.py` and `Class.method`, is on the path of every plain run."""
     names = COMMON.get(site_file.removeprefix("vllm/"), ())

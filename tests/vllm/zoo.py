@@ -10,6 +10,7 @@ import threading
 from typing import Any, ClassVar
 
 from vllm.platforms.cpu import CpuPlatform
+from vllm.platforms.interface import PlatformEnum
 
 ATTENTION = "vllm.v1.attention.backends.cpu_attn.CPUAttentionBackend"
 COMMUNICATOR = "vllm.distributed.device_communicators.cpu_communicator.CpuCommunicator"
@@ -87,6 +88,12 @@ class DeviceTypeBogus(CpuPlatform):
     """A device type that torch does not know."""
 
     device_type: str = "myd"
+
+
+class KindUnspecified(CpuPlatform):
+    """The kind that stands for "no device was found"."""
+
+    _enum = PlatformEnum.UNSPECIFIED
 
 
 # ------------------------------------------------------------------------------------- pickers
@@ -372,6 +379,20 @@ class SeedTwin(CpuPlatform):
         return None
 
 
+class MemoryRaises(CpuPlatform):
+    """The engine tolerates this one, in silence, and plans with too little memory."""
+
+    @classmethod
+    def get_device_total_memory(cls, device_id: int = 0) -> int:
+        raise RuntimeError("no memory")
+
+
+class NameRaises(CpuPlatform):
+    @classmethod
+    def get_device_name(cls, device_id: int = 0) -> str:
+        raise RuntimeError("no name")
+
+
 class CacheSpecsRaise(CpuPlatform):
     @classmethod
     def register_custom_kv_cache_specs(cls, vllm_config: Any) -> None:
@@ -398,3 +419,13 @@ class CrashesInHook(CpuPlatform):
         import os
 
         os._exit(0)
+
+
+class HangsInHook(CpuPlatform):
+    """A hook that never returns."""
+
+    @classmethod
+    def check_and_update_config(cls, vllm_config: Any) -> None:
+        import time
+
+        time.sleep(3600)
