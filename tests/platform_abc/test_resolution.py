@@ -469,6 +469,24 @@ def test_what_the_engine_logs_becomes_reasons() -> None:
     assert (listened.level, listened.propagate, list(listened.handlers)) == before
 
 
+def test_what_the_engine_logs_is_shown_as_it_would_have_been(caplog: pytest.LogCaptureFixture) -> None:
+    """Its warning once, its debug message not, at the level that was set."""
+    import attrs
+
+    listened = logging.getLogger("rs_engine.platforms")
+
+    def detector() -> str | None:
+        listened.debug("a detail")
+        listened.warning("an old driver")
+        return None
+
+    with caplog.at_level(logging.WARNING, "rs_engine"):
+        resolve(
+            attrs.evolve(spec(a=detector, b=answer("rs_platforms.One")), reasons_logger="rs_engine.platforms")
+        )
+    assert caplog.messages == ["an old driver"]
+
+
 def test_the_environment_that_matters_is_in_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """Variables that are set, packages that are installed; nothing else of the environment."""
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")

@@ -153,6 +153,13 @@ def test_a_worker_without_a_platform_is_an_error() -> None:
         require_same_platform(FRONT, worker)
 
 
+def test_two_processes_without_a_platform_are_no_agreement() -> None:
+    """Nothing runs on either."""
+    broken = attrs.evolve(FRONT, chosen="", error="two are active")
+    with pytest.raises(ResolutionError, match="no platform .two are active"):
+        require_same_platform(broken, broken)
+
+
 def test_the_text_shows_what_was_chosen_and_the_tracebacks_of_plugins() -> None:
     """Those of built-in detectors and the first read only when asked for."""
     report = attrs.evolve(

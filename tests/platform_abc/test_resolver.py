@@ -132,6 +132,27 @@ def test_a_thread_that_waits_too_long_gets_an_error_that_names_both() -> None:
     assert "threading.py:" in str(error)  # where the holder stands
 
 
+def test_a_holder_that_imports_is_shown_where_it_stands_in_a_file() -> None:
+    """Not inside the import machinery, where every import stands."""
+    started, blocker = threading.Event(), threading.Lock()
+    blocker.acquire()
+    frozen = compile("started.set(); acquire(timeout=20)", "<frozen importlib._bootstrap>", "exec")
+
+    def importing() -> str | None:
+        exec(frozen, {"started": started, "acquire": blocker.acquire})
+        return None
+
+    under_test = resolver(importing, timeout=0.2)
+    holder = threading.Thread(target=under_test.platform)
+    holder.start()
+    assert started.wait(10)
+    (error,) = run(under_test.platform)
+    blocker.release()
+    holder.join()
+    assert "test_resolver.py:" in str(error)
+    assert "<frozen" not in str(error)
+
+
 def test_a_detector_whose_own_thread_reads_the_platform_does_not_hang() -> None:
     """It waits for a thread that waits for it; the inner one is told."""
     inner: list[object] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import os
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -15,6 +16,8 @@ from platform_abc.reasons import Reasons, listening
 from platform_abc.resolution import resolve
 from platforms import detectors
 from platforms.torch_build import TorchBuild
+
+IN_WSL = detectors._in_wsl  # every test but its own has it replaced
 
 ZEN = "vendor_id : AuthenticAMD\nflags : fpu avx2 avx512f avx512_bf16\n"
 
@@ -193,6 +196,16 @@ def test_a_tpu_without_the_package_is_a_warning_and_no_answer(
     assert detectors.cpu_platform_plugin() == "platforms.cpu.CpuPlatform"
 
 
+def test_a_bare_folder_is_no_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python would import it as a namespace; here it is what was left of an uninstalled package."""
+    monkeypatch.setenv("JAX_PLATFORMS", "proxy")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "tpu_inference")
+    (tmp_path / "tpu_inference").mkdir()
+    importlib.invalidate_caches()
+    assert detectors.tpu_platform_plugin() is None
+
+
 def test_a_libtpu_that_exits_spoils_no_other_detector(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,6 +310,22 @@ def test_under_wsl_a_hip_torch_with_a_device_is_rocm(
     monkeypatch.setattr(detectors, "_in_wsl", lambda: True)
     fake(monkeypatch, "torch", cuda=SimpleNamespace(is_available=lambda: available))
     assert detectors.rocm_platform_plugin() == ("platforms.rocm.RocmPlatform" if available else None)
+
+
+def test_outside_wsl_a_hip_torch_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """amdsmi works there, and what it counts decides."""
+    build(monkeypatch, "rocm")
+    fake(monkeypatch, "torch", cuda=SimpleNamespace(is_available=lambda: True))
+    assert detectors.rocm_platform_plugin() is None
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"), [("5.15.167.4-microsoft-standard-WSL2", True), ("6.8.0-1021-aws", False)]
+)
+def test_wsl_is_known_by_the_kernel(monkeypatch: pytest.MonkeyPatch, release: str, expected: bool) -> None:
+    """By its release, in any case of letters."""
+    monkeypatch.setattr(os, "uname", lambda: ("Linux", "host", release, "#1 SMP", "x86_64"), raising=False)
+    assert IN_WSL() is expected
 
 
 def test_under_wsl_another_torch_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
