@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Collection, Mapping
+from typing import Any, Final, cast
 
 import attrs
 
 from conformance.model import Check, CheckResult, Finding, Outcome
+
+_DEPTH: Final = 12
 
 
 @attrs.frozen
@@ -27,7 +29,7 @@ class Answer:
     outcome: Outcome
     findings: tuple[Finding, ...] = ()
     reason: str = ""
-    details: Mapping[str, Any] = attrs.field(factory=dict)
+    details: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     traceback: str = ""
     duration_s: float = 0.0
 
@@ -38,10 +40,38 @@ def to_json(answer: Answer) -> dict[str, Any]:
         "outcome": answer.outcome.value,
         "findings": [attrs.asdict(one) for one in answer.findings],
         "reason": answer.reason,
-        "details": json.loads(json.dumps(dict(answer.details), default=repr)),
+        "details": {str(name): plain(value) for name, value in answer.details.items()},
         "traceback": answer.traceback,
         "duration_s": answer.duration_s,
     }
+
+
+def plain(value: object, depth: int = 0) -> Any:
+    """A value as JSON has it: containers by their content, everything else by its text.
+
+    Args:
+        value: anything.
+        depth: how many containers it lies in; beyond a dozen only the type is told.
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if depth > _DEPTH:
+        return f"<{type(value).__name__}>"
+    if isinstance(value, Mapping):
+        entries = cast("Mapping[object, object]", value)
+        return {_text(name): plain(one, depth + 1) for name, one in entries.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(one, depth + 1) for one in cast("Collection[object]", value)]
+    return _text(value)
+
+
+def _text(value: object) -> str:
+    try:
+        return value if isinstance(value, str) else repr(value)
+    except Exception as error:
+        return f"<{type(value).__name__}, whose repr raises {type(error).__name__}>"
 
 
 def from_json(data: Mapping[str, Any]) -> Answer:

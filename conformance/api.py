@@ -10,10 +10,10 @@ from conformance.isolation import Host, Opening
 from conformance.local import Local
 from conformance.model import CheckResult, Level, Outcome
 from conformance.plan import make_plan
+from conformance.problems import UsageProblem
 from conformance.runner import Runner
 from conformance.settings import DEFAULT_TIMEOUT, Settings, resolve_level
 from conformance.target import Target, parse
-from conformance.problems import UsageProblem
 from conformance.verdict import Verdict, judge
 
 

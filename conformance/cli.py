@@ -34,7 +34,9 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print versions and leave.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, help="Print versions and leave.")
+    ] = False,
 ) -> None:
     """Judge an accelerator platform against the contract, and explain how one is chosen."""
     if version:
@@ -49,7 +51,8 @@ def root(
 def check(
     context: typer.Context,
     platform: Annotated[
-        str | None, typer.Argument(metavar="PKG:CLASS", help="The class: pkg.module:Class or pkg.module.Class.")
+        str | None,
+        typer.Argument(metavar="PKG:CLASS", help="The class: pkg.module:Class or pkg.module.Class."),
     ] = None,
     level: Annotated[
         str | None, typer.Option(help="Run this level and the cheaper ones: static, contract, device, …")
@@ -66,7 +69,9 @@ def check(
     config: Annotated[
         str | None, typer.Option(metavar="FILE", help="TOML with settings and expected failures.")
     ] = None,
-    timeout: Annotated[str | None, typer.Option(metavar="SECONDS", help="Limit of each child process.")] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="SECONDS", help="Limit of each child process.")
+    ] = None,
     engine: Annotated[str | None, typer.Option(help="native or vllm; by the class if left out.")] = None,
     contract: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Checks newer than this decide nothing.")
@@ -91,7 +96,9 @@ def detect(
     engine: Annotated[str, typer.Option(help="Whose platform: native or vllm.")] = "native",
     traceback: Annotated[bool, typer.Option("--traceback", help="Show every traceback.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.001, help="How long it may take.")] = 120.0,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.001, help="How long it may take.")
+    ] = 120.0,
 ) -> None:
     """Print which platform is chosen here, which detectors were asked, and why."""
     from platform_abc.detect import run_detect

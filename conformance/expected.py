@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import cast
 
 import attrs
 
@@ -35,7 +36,8 @@ def read_expected(table: object, source: str) -> dict[str, ExpectedFailure]:
     """
     if not isinstance(table, Mapping):
         raise UsageProblem(f'{source}: expected-failures must be a table of "check.id" = {{ reason = "…" }}')
-    return {str(name): _entry(str(name), value, source) for name, value in table.items()}
+    entries = cast("Mapping[str, object]", table)
+    return {name: _entry(name, value, source) for name, value in entries.items()}
 
 
 def require_known(expected: Mapping[str, ExpectedFailure], ids: Collection[str], source: str) -> None:
@@ -61,18 +63,19 @@ def _entry(name: str, value: object, source: str) -> ExpectedFailure:
     where = f"{source}: expected-failures.{name!r}"
     if not isinstance(value, Mapping):
         raise UsageProblem(f'{where} must be a table such as {{ reason = "…", strict = true }}')
-    unknown = [str(key) for key in value if key not in ("reason", "strict")]
+    entry = cast("Mapping[str, object]", value)
+    unknown = [key for key in entry if key not in ("reason", "strict")]
     if unknown:
         raise UsageProblem(
             f"{where} has the unknown key {unknown[0]!r}{did_you_mean(unknown[0], ('reason', 'strict'))};"
             " known: reason, strict"
         )
-    reason = value.get("reason")
+    reason = entry.get("reason")
     if reason is None:
         raise UsageProblem(f'{where} has no reason; add reason = "…"')
     if not isinstance(reason, str) or not reason.strip():
         raise UsageProblem(f"{where}: reason must be a text that is not empty, got {reason!r}")
-    strict = value.get("strict", True)
+    strict = entry.get("strict", True)
     if not isinstance(strict, bool):
         raise UsageProblem(f"{where}: strict must be true or false, got {strict!r}")
     return ExpectedFailure(reason.strip(), strict)

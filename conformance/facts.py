@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from conformance.engines.base import Adapter
@@ -58,11 +59,11 @@ def _version(distribution: str | None) -> str | None:
 
 
 def _device(cls: type) -> str | None:
-    name = _ask(lambda: cls().get_device_name(0))  # type: ignore[attr-defined]
-    return name or _ask(lambda: cls.device_name)  # type: ignore[attr-defined]
+    kind: Any = cls
+    return _ask(lambda: kind().get_device_name(0)) or _ask(lambda: kind.device_name)
 
 
-def _ask(question: Any) -> str | None:
+def _ask(question: Callable[[], object]) -> str | None:
     """The answer as text; None where the platform or the engine does not give one."""
     try:
         answer = question()

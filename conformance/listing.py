@@ -12,6 +12,7 @@ def listing_lines(checks: Iterable[Check]) -> list[str]:
     every = list(checks)
     width = max((len(one.id) for one in every), default=0)
     lines = [
-        f"{one.id:<{width}}  {one.severity:<6}  {one.level.label:<10}  {one.since:<4} {one.why}" for one in every
+        f"{one.id:<{width}}  {one.severity:<6}  {one.level.label:<10}  {one.since:<4} {one.why}"
+        for one in every
     ]
     return [*lines, f"{len(every)} checks"]

@@ -50,7 +50,7 @@ class Outcome(enum.Enum):
     XPASS = "xpass"
 
 
-def _not_empty(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
+def _not_empty(instance: object, attribute: attrs.Attribute[str], value: object) -> None:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{attribute.name} of a {type(instance).__name__} must not be empty")
 
@@ -171,7 +171,7 @@ class CheckResult:
     findings: tuple[Finding, ...] = ()
     reason: str = ""
     duration_s: float = 0.0
-    details: Mapping[str, Any] = attrs.field(factory=dict)
+    details: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     traceback: str = ""
 
 

@@ -58,9 +58,13 @@ def _judge(check: Check, context: CheckContext) -> Answer:
         told = describe(error)
         own = _own_files(context)
         if told["files"] and own(told["files"][-1]):
-            return Answer(Outcome.FAIL, (_escaped(check, told["text"], told["place"]),), traceback=told["trace"])
+            return Answer(
+                Outcome.FAIL, (_escaped(check, told["text"], told["place"]),), traceback=told["trace"]
+            )
         return Answer(
-            Outcome.ERROR, reason=f"the check raised {told['text']} at {told['place']}", traceback=told["trace"]
+            Outcome.ERROR,
+            reason=f"the check raised {told['text']} at {told['place']}",
+            traceback=told["trace"],
         )
     except BaseException as error:
         told = describe(error)

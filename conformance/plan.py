@@ -57,7 +57,9 @@ def nothing_chosen(checks: Mapping[str, Check], settings: Settings, scope: tuple
         level = settings.level.label if settings.level is not None else "any"
         return f"no check collected: none has level {level} for this engine; see --conformance-list"
     patterns = ", ".join(settings.select)
-    elsewhere = [one.id for one in checks.values() if any(one.matches(pattern) for pattern in settings.select)]
+    elsewhere = [
+        one.id for one in checks.values() if any(one.matches(pattern) for pattern in settings.select)
+    ]
     if elsewhere:
         return (
             f"no check collected: {elsewhere[0]} matches --conformance-select {patterns}, but not the level or "

@@ -66,7 +66,7 @@ class CheckItem(pytest.Item):
     fixturenames: tuple[str, ...] = ()  # conftest files of users look for it on every item
 
     def __init__(self, *, check: Check, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**kwargs)  # pyright: ignore[reportUnknownMemberType]
         self.check = check
 
     def runtest(self) -> None:
@@ -88,7 +88,9 @@ class CheckFolder(pytest.Directory):
     def collect(self) -> Iterable[CheckItem]:
         """One item for each check that the selection keeps."""
         for check in self._checks:
-            yield CheckItem.from_parent(self, name=check.id, nodeid=f"conformance::{check.id}", check=check)
+            yield CheckItem.from_parent(  # pyright: ignore[reportUnknownMemberType]
+                self, name=check.id, nodeid=f"conformance::{check.id}", check=check
+            )
 
 
 class Kit:
@@ -174,8 +176,9 @@ class Kit:
             raise pytest.UsageError(problem.line) from None
 
     def _start(self) -> None:
-        self.settings = self._resolve()
         self.started = True
+        self.settings = self._reports_only()
+        self.settings = self._resolve()
         require_writable(self.settings)
         self.checks = self._load_checks()
         require_known(self.settings.expected, self.checks, self.settings.source)
@@ -203,6 +206,12 @@ class Kit:
             self.facts = self.host.facts() if self.opening.status == "ready" else {}
         if self.is_controller:
             self.host.close()
+
+    def _reports_only(self) -> Settings:
+        """The reports that the command line asks for: they are written also when the rest is wrong."""
+        here, option = self.config.invocation_params.dir, self.config.option
+        places = {name: getattr(option, f"conformance_{name}") for name in ("report", "html")}
+        return Settings(**{name: here / place for name, place in places.items() if place})
 
     def _resolve(self) -> Settings:
         option = self.config.option
@@ -241,7 +250,9 @@ class Kit:
         if path.resolve() != KIT_FOLDER or self.plan is None:
             return None
         checks = [one for one in self.plan.scope if one.id in self.plan.chosen]
-        folder: CheckFolder = CheckFolder.from_parent(parent, path=path, nodeid="conformance", checks=checks)
+        folder: CheckFolder = CheckFolder.from_parent(  # pyright: ignore[reportUnknownMemberType]
+            parent, path=path, nodeid="conformance", checks=checks
+        )
         return folder
 
     # Running
@@ -272,7 +283,7 @@ class Kit:
         report = pytest.TestReport(
             nodeid=item.nodeid,
             location=item.location,
-            keywords={name: 1 for name in item.keywords},
+            keywords=dict.fromkeys(item.keywords, 1),
             outcome=told,
             longrepr=longrepr,
             when="call",
@@ -301,7 +312,9 @@ class Kit:
         return "skipped"
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
+    def pytest_report_teststatus(
+        self, report: pytest.TestReport
+    ) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
         """The kit's outcomes have words of their own."""
         data = self._carried(report)
         if data is None:
@@ -342,7 +355,9 @@ class Kit:
         if self.is_worker or self.config.option.collectonly or self.plan is None:
             self._close_host()
             return (yield)
-        self.interrupted = self.interrupted or (exitstatus == pytest.ExitCode.INTERRUPTED and not self._all_ran())
+        self.interrupted = self.interrupted or (
+            exitstatus == pytest.ExitCode.INTERRUPTED and not self._all_ran()
+        )
         self.judgement = self._judge(exitstatus)
         result = yield
         if self.judgement is NOTHING:
@@ -356,7 +371,9 @@ class Kit:
         """Everything below the failures, which pytest shows in a section of its own."""
         if self.plan is None or self.judgement is None:
             return
-        hidden = self.config.getoption("tbstyle", "auto") == "no" or self.config.getoption("no_summary", False)
+        hidden = self.config.getoption("tbstyle", "auto") == "no" or self.config.getoption(
+            "no_summary", False
+        )
         lines = groups(self.results(), self.settings, shown=() if hidden else self.reported)
         if lines:
             terminalreporter.section("conformance")

@@ -38,7 +38,7 @@ class Run:
     settings: Settings
     judgement: Judgement
     results: Sequence[CheckResult] = ()
-    facts: Mapping[str, Any] = attrs.field(factory=dict)
+    facts: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     problem: str = ""
 
 

@@ -43,8 +43,8 @@ class Runner:
     checks: Mapping[str, Check]
     source: Source
     opening: Opening
-    expected: Mapping[str, ExpectedFailure] = attrs.field(factory=dict)
-    _answers: dict[str, Answer] = attrs.field(factory=dict)
+    expected: Mapping[str, ExpectedFailure] = attrs.field(factory=dict[str, ExpectedFailure])
+    _answers: dict[str, Answer] = attrs.field(factory=dict[str, Answer])
 
     def result(self, check_id: str) -> CheckResult:
         """The result of a check; runs it, and what it needs, unless that has been done."""
@@ -108,6 +108,8 @@ class Runner:
             details["output"] = ran.output
         if ran.left:
             details["left_processes"] = ran.left
+        if check.id == IMPORTABLE and self.opening.warnings:
+            details["contract_warnings"] = list(self.opening.warnings)
         return attrs.evolve(found, details=details)
 
 

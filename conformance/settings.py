@@ -48,7 +48,7 @@ class Settings:
     contract: str | None = None
     report: Path | None = None
     html: Path | None = None
-    expected: Mapping[str, ExpectedFailure] = attrs.field(factory=dict)
+    expected: Mapping[str, ExpectedFailure] = attrs.field(factory=dict[str, ExpectedFailure])
     source: str = ""
 
 
@@ -129,20 +129,18 @@ def _read(config: str | None, here: Path) -> tuple[dict[str, object], str]:
 
 def _table(file: Path, called: str, *, named: bool) -> dict[str, object]:
     try:
-        data = tomllib.loads(file.read_text("utf-8"))
+        data: dict[str, object] = tomllib.loads(file.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageProblem(f"{called} is not valid TOML: {error}") from error
     except OSError as error:
         raise UsageProblem(f"{called} cannot be read: {error.strerror}") from error
-    tool = data.get("tool", {})
-    inside = isinstance(tool, dict) and "platform-abc" in tool
-    if inside or not named or file.name == "pyproject.toml":
-        table = tool.get("platform-abc", {}) if isinstance(tool, dict) else {}
-    else:
-        table = data
-    if not isinstance(table, dict):
-        raise UsageProblem(f"{called}: tool.platform-abc must be a table, got {table!r}")
-    return dict(cast("dict[str, object]", table))
+    tool: object = data.get("tool")
+    inside = cast("dict[str, object]", tool).get("platform-abc") if isinstance(tool, dict) else None
+    if inside is None:
+        return data if named and file.name != "pyproject.toml" else {}
+    if not isinstance(inside, dict):
+        raise UsageProblem(f"{called}: tool.platform-abc must be a table, got {inside!r}")
+    return dict(cast("dict[str, object]", inside))
 
 
 def _text(value: object, where: str, from_line: bool) -> str:
@@ -175,10 +173,11 @@ def _level(value: object, where: str, from_line: bool) -> Level:
 
 
 def _globs(value: object, where: str, from_line: bool) -> tuple[str, ...]:
-    values = [value] if isinstance(value, str) else value
-    if not isinstance(values, list) or not all(isinstance(one, str) and one.strip() for one in values):
+    values = cast("list[object]", value) if isinstance(value, list) else [value]
+    globs = [one for one in values if isinstance(one, str) and one.strip()]
+    if len(globs) < len(values):
         raise UsageProblem(f"{where} must be a glob of check ids, or a list of them, got {value!r}")
-    return tuple(values)
+    return tuple(globs)
 
 
 def _seconds(value: object, where: str, from_line: bool) -> float:
@@ -200,7 +199,9 @@ def _version(value: object, where: str, from_line: bool) -> str:
     except ValueError:
         raise UsageProblem(f"{where} must be a version such as {CONTRACT_VERSION!r}, got {text!r}") from None
     if key > version_key(CONTRACT_VERSION):
-        raise UsageProblem(f"{where} {text} is newer than this kit knows ({CONTRACT_VERSION}); upgrade platform-abc")
+        raise UsageProblem(
+            f"{where} {text} is newer than this kit knows ({CONTRACT_VERSION}); upgrade platform-abc"
+        )
     return text
 
 

@@ -14,6 +14,7 @@ import keyword
 import os
 import pkgutil
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import attrs
@@ -162,7 +163,7 @@ def _no_module(target: Target, parent: ModuleType | None, name: str) -> str:
     last = name.rpartition(".")[2]
     if parent is None:
         near = did_you_mean(last, {one.name for one in pkgutil.iter_modules()})
-        here = f"src/{last}" if os.path.isdir(os.path.join("src", last)) else ""
+        here = f"src/{last}" if Path("src", last).is_dir() else ""
         hint = f"; ./{here} exists: install it first (pip install -e .)" if here else near
         hint = hint or "; is its package installed in this environment?"
     else:
@@ -180,7 +181,9 @@ def _no_name(target: Target, here: object, path: str, name: str) -> str:
 def _classes(here: object) -> list[str]:
     """The public classes of a module or class: its own first, those that look like platforms before others."""
     home = getattr(here, "__name__", "")
-    names = {name: one for name, one in vars(here).items() if inspect.isclass(one) and not name.startswith("_")}
+    names = {
+        name: one for name, one in vars(here).items() if inspect.isclass(one) and not name.startswith("_")
+    }
 
     def rank(name: str) -> tuple[bool, bool, str]:
         return names[name].__module__ != home, not name.endswith("Platform"), name

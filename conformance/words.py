@@ -42,8 +42,8 @@ def short(result: CheckResult) -> str:
     """A result in one line."""
     if result.findings:
         first = result.findings[0]
-        return f"{first.member}: {first.platform_did.splitlines()[0]}"
-    return result.reason.splitlines()[0] if result.reason else result.outcome.value
+        return printable(f"{first.member}: {first.platform_did.splitlines()[0]}")
+    return printable(result.reason.splitlines()[0]) if result.reason else result.outcome.value
 
 
 def groups(results: Iterable[CheckResult], settings: Settings, *, shown: Collection[str]) -> list[str]:
@@ -94,8 +94,13 @@ def _finding(finding: Finding) -> list[str]:
     ]
 
 
+def printable(text: str) -> str:
+    """Text of a platform without codes that would move the cursor or hide what is printed."""
+    return "".join(one if one in "\n\t" or one.isprintable() else "�" for one in text)
+
+
 def _row(name: str, text: str) -> list[str]:
-    first, *rest = text.rstrip().splitlines() or [""]
+    first, *rest = printable(text).rstrip().splitlines() or [""]
     return [f"  {name:<{_WIDTH}}{first}", *(f"  {'':<{_WIDTH}}{line}" for line in rest)]
 
 
@@ -108,7 +113,7 @@ def _by(results: Sequence[CheckResult], outcome: Outcome, title: str) -> list[st
             reason = one.reason
             if outcome is Outcome.NOT_RUN:
                 reason = f"because {cause} did not pass" if cause else f"because {one.reason}"
-            grouped.setdefault(" ".join(reason.split()), []).append(one.check.id)
+            grouped.setdefault(printable(" ".join(reason.split())), []).append(one.check.id)
     if not grouped:
         return []
     lines = [f"{title} ({sum(len(ids) for ids in grouped.values())}):"]

@@ -165,7 +165,7 @@ def _find(name: str, path: Sequence[str] | None) -> importlib.machinery.ModuleSp
     for finder in sys.meta_path:
         try:
             spec = finder.find_spec(name, path)
-        except Exception:  # a finder of somebody else; the guess may fail, the run may not
+        except Exception:  # noqa: S112  a finder of somebody else; the guess may fail, the run may not
             continue
         if spec is not None:
             return spec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import traceback
 from collections.abc import Mapping
 from typing import Any
@@ -18,12 +19,13 @@ def serve(channel: Channel, boot: Mapping[str, Any]) -> None:
         channel: to the asking process.
         boot: `function` and `args`.
     """
-    send = channel.send
+    send, process = channel.send, os.getpid()
     try:
         module, _, name = str(boot["function"]).partition(":")
         result = getattr(importlib.import_module(module), name)(*boot["args"])
         flush()
-        send({"result": result})
+        if os.getpid() == process:  # not a copy that the platform forked
+            send({"result": result})
     except BaseException as error:
         flush()
         send({"raised": describe(error)})

@@ -146,8 +146,8 @@ class Host:
             reply = self._ask(child, {"do": "facts", "limit": self.limit})
         except ChildDied:
             return {}
-        answer = reply.get("answer")
-        return answer if isinstance(answer, dict) else {}
+        answer: Mapping[str, Any] = reply.get("answer") or {}
+        return answer
 
     def close(self) -> None:
         """End every process and remove every file of the run."""
@@ -175,9 +175,9 @@ class Host:
         Raises:
             ChildDied: the host itself died or hangs; it is gone afterwards.
         """
-        until = deadline(self.limit + self.patience)
-        if self.inline:
-            until = deadline(self.limit)
+        patience = 0.0 if self.inline else self.patience
+        until = deadline(self.limit + patience)
+        died: ChildDied
         try:
             child.channel.send(request)
             while True:
@@ -185,7 +185,7 @@ class Host:
                 if "started" in message:
                     self._running = int(message["started"])
                 elif "extend" in message:
-                    until = deadline(float(message["extend"]))
+                    until = deadline(float(message["extend"]) + patience)
                 else:
                     self._running = None
                     return message
@@ -204,16 +204,14 @@ class Host:
             try:
                 message = child.channel.receive(until)
             except TimeoutError:
-                died = timed_out(limit, child.abort())
+                death = _death(phase, self.target, timed_out(limit, child.abort()))
+                return attrs.evolve(death, engine=engine)
             except Closed:
-                died = child.ended(within=2.0)
-            else:
-                if "phase" in message:
-                    phase, engine = message["phase"], message["engine"]
-                    until = deadline(limit)
-                    continue
+                return attrs.evolve(_death(phase, self.target, child.ended(within=2.0)), engine=engine)
+            if "phase" not in message:
                 return attrs.evolve(self._understand(message, child), engine=engine)
-            return attrs.evolve(_death(phase, self.target, died), engine=engine)
+            phase, engine = message["phase"], message["engine"]
+            until = deadline(limit)
 
     def _understand(self, message: Message, child: Child) -> Opening:
         status = message["opened"]
@@ -269,5 +267,3 @@ def _own_place(raised: Mapping[str, Any]) -> str:
     """The innermost frame that is neither Python's import machinery nor ours."""
     place = raised["place"]
     return "" if place.startswith("<frozen") else str(place)
-
-

@@ -24,8 +24,11 @@ def enter(boot: Mapping[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     leave = os._exit  # pyright: ignore[reportPrivateUsage]  kept: a platform may replace it
     if boot["entry"] == "host":
-        from conformance.isolation import host as entry
+        from conformance.isolation import host
+
+        host.serve(channel, boot)
     else:
-        from conformance.isolation import call as entry
-    entry.serve(channel, boot)
+        from conformance.isolation import call
+
+        call.serve(channel, boot)
     leave(0)

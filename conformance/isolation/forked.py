@@ -32,6 +32,7 @@ CAN_FORK: Final = hasattr(os, "fork") and sys.platform != "darwin"
 _leave = os._exit  # pyright: ignore[reportPrivateUsage]
 _state = os.fstat
 _print = os.write
+_take = os.read
 
 _LARGEST_OUTPUT: Final = 16 * 1024 * 1024
 _TAIL: Final = 4000
@@ -73,12 +74,14 @@ class Forker:
         thorough: end everything that a task leaves behind, not only its process group; for a process
             that has no other business.
         on_start: told the id of each child.
+        on_extend: told when a child waits for another process, with the seconds that this may take.
     """
 
     scratch: Path
     control: int | None = None
     thorough: bool = False
     on_start: Callable[[int], None] = attrs.field(default=lambda pid: None)
+    on_extend: Extend = attrs.field(default=lambda seconds: None)
 
     def run(self, task: Task, limit: float) -> Ended:
         """Run a task in a child and wait for it.
@@ -145,7 +148,9 @@ class Forker:
             while True:
                 tick = _TICK if ender is not None else 0.005
                 ready = dict(poll.poll(max(0.0, min(tick, deadline - time.monotonic())) * 1000))
-                if self.control is not None and ready.get(self.control, 0) & (select.POLLHUP | select.POLLERR):
+                if self.control is not None and ready.get(self.control, 0) & (
+                    select.POLLHUP | select.POLLERR
+                ):
                     raise ParentGone
                 if piped and reader in ready:
                     messages, piped = _read(reader, inbox)
@@ -155,8 +160,9 @@ class Forker:
                         if message.get("token") != token:
                             continue
                         if "extend" in message:
-                            deadline = time.monotonic() + float(message["extend"])
                             allowed = float(message["extend"])
+                            deadline = time.monotonic() + allowed
+                            self.on_extend(allowed)
                         elif "answer" in message:
                             answer = message
                             deadline = min(deadline, time.monotonic() + _GRACE)
@@ -164,7 +170,9 @@ class Forker:
                 status = reaper.collect(pid, within=0)
                 if status is not None:
                     late_words = _drain(reader, inbox) if piped else []
-                    answer = next((m for m in late_words if m.get("token") == token and "answer" in m), answer)
+                    answer = next(
+                        (m for m in late_words if m.get("token") == token and "answer" in m), answer
+                    )
                     return answer, status, 0.0
                 if time.monotonic() >= deadline:
                     return (answer, 0, 0.0) if answer else (None, self._abort(pid), allowed)
@@ -198,6 +206,7 @@ class Forker:
                 signal.signal(number, signal.SIG_DFL)
             writer = lift(writer)
             identity = _identity(writer)
+            process = os.getpid()
             capture(printed)
 
             def tell(message: Message) -> None:
@@ -210,8 +219,9 @@ class Forker:
                     spare.write_bytes(data)
 
             answer = task(lambda seconds: tell({"extend": seconds}))
-            flush()
-            tell({"answer": answer})
+            if os.getpid() == process:  # not a copy that the platform forked
+                flush()
+                tell({"answer": answer})
             _leave(0)
         except BaseException as error:
             with contextlib.suppress(BaseException):
@@ -288,7 +298,7 @@ def _open_pid(pid: int) -> int | None:
 
 def _read(reader: int, inbox: Inbox) -> tuple[list[Message], bool]:
     """Read what is there; the second value is False at the end of the file."""
-    data = os.read(reader, 65536)
+    data = _take(reader, 65536)
     if not data:
         return [], False
     try:

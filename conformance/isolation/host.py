@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from conformance.answers import to_json
+from conformance.answers import Answer, to_json
 from conformance.catalogue import checks_of
 from conformance.context import CheckContext, locate
 from conformance.engines import adapter, choose, guess
@@ -26,7 +26,7 @@ from conformance.isolation.forked import CAN_FORK, Ended, Extend, Forker, Parent
 from conformance.isolation.fresh import Starter
 from conformance.isolation.inline import run_inline
 from conformance.isolation.wire import Channel, Closed, Message
-from conformance.model import Skip
+from conformance.model import Outcome, Skip
 from conformance.perform import perform
 from conformance.problems import UsageProblem
 from conformance.target import FailedImport, Target, exists, load, must_be_class, require_top
@@ -44,7 +44,10 @@ def serve(channel: Channel, boot: Mapping[str, Any]) -> None:
     original = dict(os.environ)
     os.environ.update(SINGLE_THREAD)
     reaper.adopt_orphans()
+    process = os.getpid()
     opened, session = _open(channel, boot, original)
+    if os.getpid() != process:
+        leave(0)  # the platform's import forked, and this is the copy
     channel.send(opened)
     if session is None:
         return
@@ -53,21 +56,22 @@ def serve(channel: Channel, boot: Mapping[str, Any]) -> None:
         control=channel.descriptor,
         thorough=True,
         on_start=lambda pid: channel.send({"started": pid}),
+        on_extend=lambda seconds: channel.send({"extend": seconds}),
     )
     inline = boot["inline"] or not CAN_FORK
     try:
         while True:
             request = channel.receive()
             task, limit = session.task(request), float(request["limit"])
-            if inline:
-                ended = run_inline(task, scratch, session.cls, channel)
-            else:
-                ended = forker.run(task, limit)
+            ended = run_inline(task, scratch, session.cls, channel) if inline else forker.run(task, limit)
             channel.send(_reply(ended))
     except (Closed, ParentGone):
         # The asking process ends us before it closes the channel, so it has died: clean up for it.
         reaper.sweep(keep=set())
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+leave = os._exit  # pyright: ignore[reportPrivateUsage]  kept: a platform may replace it
 
 
 @attrs.frozen
@@ -94,7 +98,14 @@ class Session:
                 return device_facts(self.cls, self.adapter)
             check = checks_of(self.checks_from)[request["id"]]
             starter = attrs.evolve(self.starter, extend=extend)
-            return to_json(perform(check, CheckContext(self.cls, self.adapter, starter.fresh)))
+            try:
+                return to_json(perform(check, CheckContext(self.cls, self.adapter, starter.fresh)))
+            except Exception as error:
+                told = describe(error)
+                broken = Answer(
+                    Outcome.ERROR, reason=f"the kit raised {told['text']}", traceback=told["trace"]
+                )
+                return to_json(broken)
 
         return work
 
@@ -107,7 +118,9 @@ def _open(
     Returns:
         The message for the asking process, and the session if there is one.
     """
-    target = Target(boot["target"]["text"], tuple(boot["target"]["parts"]), tuple(boot["target"]["attributes"]))
+    target = Target(
+        boot["target"]["text"], tuple(boot["target"]["parts"]), tuple(boot["target"]["attributes"])
+    )
     _reach(target)
     path = list(sys.path)
     try:
@@ -127,6 +140,18 @@ def _open(
             variables = dict(chosen.environment(boot["scratch"]))
             os.environ.update(variables)
             _prepare(chosen)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        starter = Starter(path, {**original, **variables}, Path(boot["scratch"]), float(boot["limit"]))
+        checks_of(boot["checks_from"])
+        return (
+            {
+                "opened": "ready",
+                "qualname": f"{cls.__module__}.{cls.__qualname__}",
+                "location": locate(cls) or f"{cls.__module__}.{cls.__qualname__}",
+                "warnings": said,
+            },
+            Session(cls, chosen, starter, boot["checks_from"]),
+        )
     except UsageProblem as problem:
         return {"opened": "usage", "line": problem.line}, None
     except FailedImport as failure:
@@ -134,18 +159,6 @@ def _open(
         return {"opened": "failed", "module": failure.module, "raised": describe(cause)}, None
     except Exception as error:
         return {"opened": "error", "raised": describe(error)}, None
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    starter = Starter(path, {**original, **variables}, Path(boot["scratch"]), float(boot["limit"]))
-    checks_of(boot["checks_from"])
-    return (
-        {
-            "opened": "ready",
-            "qualname": f"{cls.__module__}.{cls.__qualname__}",
-            "location": locate(cls) or f"{cls.__module__}.{cls.__qualname__}",
-            "warnings": said,
-        },
-        Session(cls, chosen, starter, boot["checks_from"]),
-    )
 
 
 def _prepare(chosen: Adapter) -> None:
@@ -180,7 +193,7 @@ def _reach(target: Target) -> None:
     top, here = target.parts[0], os.getcwd()
     if exists(top):
         return
-    if os.path.isfile(f"{top}.py") or os.path.isfile(os.path.join(top, "__init__.py")):
+    if Path(here, f"{top}.py").is_file() or any(Path(here, top).glob("*.py")):
         sys.path.append(here)
 
 

@@ -10,7 +10,7 @@ import logging
 import os
 import secrets
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from conformance.isolation.died import ChildDied
@@ -39,7 +39,7 @@ def run_inline(task: Task, scratch: Path, cls: type, channel: Channel) -> Ended:
 
 
 @contextlib.contextmanager
-def restored(cls: type) -> Iterator[None]:
+def restored(cls: type) -> Generator[None]:
     """Put back the environment, the working directory, a class, logging and warning filters."""
     env, here = dict(os.environ), os.getcwd()
     attributes = dict(vars(cls))
@@ -67,7 +67,7 @@ def _restore_class(cls: type, before: dict[str, object]) -> None:
 
 
 @contextlib.contextmanager
-def _redirected(file: Path) -> Iterator[None]:
+def _redirected(file: Path) -> Generator[None]:
     flush()
     kept = [os.dup(1), os.dup(2)]
     target = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -10,7 +10,7 @@ import os
 import select
 import struct
 import time
-from typing import Any, Final
+from typing import Any, Final, cast
 
 Message = dict[str, Any]
 
@@ -72,7 +72,7 @@ class Inbox:
                 raise Closed(f"what was written is no message: {error}") from error
             if not isinstance(message, dict):
                 raise Closed("what was written is no message")
-            whole.append(message)
+            whole.append(cast("Message", message))
         return whole
 
 

@@ -20,18 +20,32 @@ _KIT: Final = "conformance"
 _PREFIX: Final = "--conformance-"
 _DEST: Final = "conformance_"
 _PLATFORM: Final = "--platform"
+_WINDOWS: Final = (
+    "the conformance kit needs fork and process groups, which Windows lacks; run it under Linux, macOS or WSL "
+    "(the contract, the platforms and `python -m platform_abc` work here)"
+)
 
 # Name, kind (text, list or flag), placeholder, help.
 OPTIONS: Final = (
     ("platform", "text", "PKG:CLASS", "the platform class to judge, pkg.module:Class or pkg.module.Class"),
     ("report", "text", "FILE", "write the JSON report there"),
     ("html", "text", "FILE", "write an HTML page there"),
-    ("level", "text", "LEVEL", "run this level and the cheaper ones: static, contract, device, components, engine"),
+    (
+        "level",
+        "text",
+        "LEVEL",
+        "run this level and the cheaper ones: static, contract, device, components, engine",
+    ),
     ("require", "text", "LEVEL", "fail when a check of this level or a cheaper one was skipped"),
     ("select", "list", "GLOB", "run only checks whose id matches; may be given more than once"),
     ("list", "flag", "", "list the checks and run none"),
     ("strict", "flag", "", "a failing check of severity 'should' counts as a failure"),
-    ("config", "text", "FILE", "settings and expected failures, instead of [tool.platform-abc] of pyproject.toml"),
+    (
+        "config",
+        "text",
+        "FILE",
+        "settings and expected failures, instead of [tool.platform-abc] of pyproject.toml",
+    ),
     ("timeout", "text", "SECONDS", "limit of each child process (default 120)"),
     ("engine", "text", "NAME", "judge as a platform of this engine: native or vllm (default: by the class)"),
     ("contract", "text", "VERSION", "checks newer than this contract version decide nothing"),
@@ -76,6 +90,8 @@ def pytest_load_initial_conftests(
         if typed and not known.help:
             early_config.pluginmanager.register(_Remark(_forgotten(typed[0])), "conformance-remark")
         return (yield)
+    if sys.platform == "win32":
+        raise _usage_error(_WINDOWS)
     ours = is_ours(_KIT)
     if ours:
         from conformance.plugin import attach
@@ -133,7 +149,12 @@ def main() -> int:
         import pytest  # noqa: F401  # pyright: ignore[reportUnusedImport]
         import typer  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as error:
-        sys.stderr.write(f"platform-abc: the command line needs {error.name}, which is not installed: {_EXTRA}\n")
+        sys.stderr.write(
+            f"platform-abc: the command line needs {error.name}, which is not installed: {_EXTRA}\n"
+        )
+        return 4
+    if sys.platform == "win32":
+        sys.stderr.write(f"platform-abc: {_WINDOWS}\n")
         return 4
     if not is_ours(_KIT):
         sys.stderr.write(f"platform-abc: {_hidden(_KIT)}\n")
@@ -193,7 +214,8 @@ def _taken(parser: pytest.Parser, option: str) -> bool:
     known = getattr(parser, "_opt2dest", None)
     if known is not None:
         return option in known
-    return any(option in one.names() for group in (*parser._groups, parser._anonymous) for one in group.options)
+    groups = [*getattr(parser, "_groups", ()), getattr(parser, "_anonymous", None)]  # before pytest 9
+    return any(option in one.names() for group in groups if group is not None for one in group.options)
 
 
 def _usage_error(line: str) -> Exception:

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 import pytest
 
-PLATFORM = '''
+PLATFORM = """
 from platform_abc.platform import Platform
 from platform_abc.types import PlatformEnum
 
@@ -34,9 +34,9 @@ class AcmePlatform(Platform):
     @classmethod
     def get_device_name(cls, device_id=0):
         return "Acme One"
-'''
+"""
 
-CHECKS = '''
+CHECKS = """
 from conformance.model import IMPORTABLE, Level, Skip, Unsupported
 from conformance.registry import check
 
@@ -59,7 +59,7 @@ def declining(ctx):
 
 def broken(ctx):
     raise LookupError("the kit has a hole")
-'''
+"""
 
 
 @attrs.frozen

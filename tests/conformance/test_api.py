@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,7 +17,7 @@ from conformance.verdict import Verdict
 if TYPE_CHECKING:
     from tests.conformance.conftest import Vendor
 
-LOCAL = '''
+LOCAL = """
 import sys
 from conformance.api import check_platform, verdict_of
 from platform_abc.platform import Platform
@@ -38,10 +38,12 @@ results = check_platform(Mine, checks_from="shams", timeout=20)
 for one in results:
     print(one.check.id, one.outcome.value, one.reason)
 print(verdict_of(results).value, hasattr(Mine, "leak"))
-'''
+"""
 
 
-def test_a_class_is_judged_by_name_in_another_process(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_is_judged_by_name_in_another_process(
+    vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An importable class: results in order, the asking process imports nothing of the engine."""
     vendor.checks('sham("identity.good")\nsham("identity.bad", failing)\nsham("identity.no", declining)')
     code = (
@@ -77,7 +79,9 @@ def test_a_class_of_main_is_judged_in_forks(vendor: Vendor) -> None:
     lines = done.stdout.splitlines()
     assert "identity.good pass " in lines, done.stderr
     assert any(one.startswith("identity.dies fail") for one in lines)
-    assert any(one.startswith("identity.fresh skipped a child process cannot import a class") for one in lines)
+    assert any(
+        one.startswith("identity.fresh skipped a child process cannot import a class") for one in lines
+    )
     assert lines[-1] == "not conformant False"
 
 
@@ -91,10 +95,10 @@ def test_a_class_of_main_is_judged_in_forks(vendor: Vendor) -> None:
         ("platforms.cpu:CpuPlatform", {"select": "nothing.*"}, "no check collected"),
     ],
 )
-def test_a_wrong_request_is_one_error(cls: Any, more: dict[str, Any], told: str) -> None:
+def test_a_wrong_request_is_one_error(cls: type | str, more: dict[str, str], told: str) -> None:
     """What the caller got wrong is a `UsageProblem` with the line of the command."""
     with pytest.raises(UsageProblem, match=told):
-        check_platform(cls, **more)
+        check_platform(cls, **more)  # type: ignore[arg-type]
 
 
 def test_the_verdict_of_results_follows_the_rules(tmp_path: Path) -> None:

@@ -28,7 +28,9 @@ def test_every_check_hangs_on_the_import() -> None:
 def test_no_check_needs_a_dearer_one() -> None:
     """A run at a level has everything that its checks need."""
     checks = checks_of(None)
-    dearer = [(name, need) for name, one in checks.items() for need in one.needs if checks[need].level > one.level]
+    dearer = [
+        (name, need) for name, one in checks.items() for need in one.needs if checks[need].level > one.level
+    ]
     assert dearer == []
 
 

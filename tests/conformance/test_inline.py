@@ -70,7 +70,9 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     ("name", "told"),
     [("exits", "exited with status 0 without an answer"), ("hangs", "did not answer within 8 s")],
 )
-def test_a_check_that_ends_the_host_is_blamed_and_the_host_comes_back(host: Host, name: str, told: str) -> None:
+def test_a_check_that_ends_the_host_is_blamed_and_the_host_comes_back(
+    host: Host, name: str, told: str
+) -> None:
     """A death of the host is the death of the check that it ran."""
     assert str(host.run(f"identity.{name}").died) == told
     answer = host.run("identity.good").answer

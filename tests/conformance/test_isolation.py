@@ -179,6 +179,8 @@ def _(ctx):
     ctx.details["x"] = object()
     ctx.details["y"] = {1: {2}}
     ctx.details["z"] = "\\udc80"
+    ctx.details["n"] = float("nan")
+    ctx.details[("a", 1)] = {("b", 2): ctx.details}
 
 @attack("fresh-answer")
 def _(ctx):
@@ -200,6 +202,12 @@ def _(ctx):
     assert seen["threads"] == os.environ.get("ACME_THREADS"), seen
     assert seen["cwd"] == os.getcwd()
 
+@attack("fresh-slow")
+def _(ctx): assert ctx.fresh("shams:slow", timeout=30) == "slow"
+
+def slow():
+    time.sleep(8)
+    return "slow"
 def double(x): return x * 2
 def leave(): os._exit(0)
 def hang(): time.sleep(1000)
@@ -279,7 +287,7 @@ def test_a_crash_and_a_hang_say_where(host: Host, name: str, frame: str) -> None
     [
         "closes-fds", "closes-and-reuses-fds", "replaces-stdout", "closes-stdout", "forks", "daemon",
         "child-of-its-own", "fork-answers-twice", "threads", "atexit", "patches-os", "environment",
-        "no-environment", "patches-torch", "torch-is-whole", "odd-details", "fresh-answer",
+        "no-environment", "patches-torch", "torch-is-whole", "odd-details", "fresh-answer", "fresh-slow",
         "fresh-is-fresh",
     ],
 )  # fmt: skip
@@ -309,7 +317,9 @@ def test_output_is_kept_apart_and_shown(host: Host) -> None:
     assert len(ran.output) < 10_000
 
 
-@pytest.mark.parametrize(("name", "told"), [("sys-exit", "SystemExit: 5"), ("interrupt", "KeyboardInterrupt")])
+@pytest.mark.parametrize(
+    ("name", "told"), [("sys-exit", "SystemExit: 5"), ("interrupt", "KeyboardInterrupt")]
+)
 def test_what_is_no_ordinary_exception_is_the_platforms(host: Host, name: str, told: str) -> None:
     """`sys.exit` inside a hook ends no process of ours and is a failure."""
     answer = _run(host, name).answer
@@ -365,6 +375,49 @@ def test_a_host_that_dies_between_checks_is_replaced(host: Host) -> None:
     answer = _run(host, "no-environment").answer
     assert answer is not None
     assert answer.outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("before", "status", "told"),
+    [
+        ("import sys; sys.exit('gone')", "failed", "raised SystemExit: gone"),
+        ("raise KeyboardInterrupt", "failed", "raised KeyboardInterrupt"),
+        ("class Odd(BaseException): ...\nraise Odd('x')", "failed", "raised Odd: x"),
+        ("import os; os.kill(os.getpid(), 9)", "failed", "died on signal 9 (SIGKILL)"),
+        ("def broken(:", "failed", "raised SyntaxError"),
+        ("import a_driver_that_is_not_there", "failed", "raised ModuleNotFoundError"),
+        ("import os, time\nif os.fork() == 0: time.sleep(1000)", "ready", ""),
+        ("import os; os.fork()", "ready", ""),
+        ("import os\nif os.fork() == 0: raise ValueError", "ready", ""),
+        ("import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)", "ready", ""),
+        ("import sys; sys.stdout.close(); sys.stderr = None", "ready", ""),
+        ("import atexit, time; atexit.register(time.sleep, 1000)", "ready", ""),
+        ("import threading, time; threading.Thread(target=time.sleep, args=(1000,)).start()", "ready", ""),
+        ("import os; os.write = os.read = os.fstat = os._exit = None", "ready", ""),
+        ("import os; os.chdir('/'); os.environ.clear()", "ready", ""),
+        ("import warnings; warnings.simplefilter('error')", "ready", ""),
+        ("print('x' * 2_000_000)", "ready", ""),
+    ],
+)
+def test_an_import_does_what_it_likes(
+    vendor: Vendor, monkeypatch: pytest.MonkeyPatch, before: str, status: str, told: str
+) -> None:
+    """What ends the import is told; what does not end it changes no answer of a check."""
+    vendor.platform(before=before + "\n")
+    monkeypatch.chdir(vendor.folder)
+    monkeypatch.syspath_prepend(str(vendor.folder))
+    host = Host(parse("acme:AcmePlatform"), limit=60.0, checks_from="shams")
+    try:
+        opening = host.open()
+        assert (opening.status, told in opening.line) == (status, True), opening
+        if status == "ready":
+            answer = host.run("identity.good").answer
+            assert answer is not None
+            assert answer.outcome is Outcome.PASS
+    finally:
+        start = time.monotonic()
+        host.close()
+        assert time.monotonic() - start < 10
 
 
 def test_nothing_is_left_behind(vendor: Vendor) -> None:

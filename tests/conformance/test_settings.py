@@ -12,7 +12,9 @@ from conformance.problems import UsageProblem
 from conformance.settings import Settings, resolve
 
 
-def _resolve(folder: Path, text: str | None = None, *, config: str | None = None, **given: object) -> Settings:
+def _resolve(
+    folder: Path, text: str | None = None, *, config: str | None = None, **given: object
+) -> Settings:
     if text is not None:
         (folder / (config or "pyproject.toml")).write_text(text)
     return resolve(given, config=config, here=folder)
@@ -56,7 +58,12 @@ def test_every_setting_may_stand_in_pyproject(tmp_path: Path) -> None:
     assert settings.platform == "acme:Acme"
     assert (settings.level, settings.require) == (Level.DEVICE, Level.CONTRACT)
     assert settings.select == ("identity.*", "pickers.*")
-    assert (settings.strict, settings.timeout, settings.engine, settings.contract) == (True, 5.0, "native", "1.0")
+    assert (settings.strict, settings.timeout, settings.engine, settings.contract) == (
+        True,
+        5.0,
+        "native",
+        "1.0",
+    )
     assert (settings.report, settings.html) == (tmp_path / "out/report.json", tmp_path / "page.html")
     assert settings.expected == {
         "identity.a": ExpectedFailure("known"),
@@ -116,7 +123,10 @@ def test_a_named_file_replaces_pyproject(tmp_path: Path) -> None:
         ("[tool.platform-abc.expected-failures]\n'a.b' = {}\n", "'a.b' has no reason"),
         ("[tool.platform-abc.expected-failures]\n'a.b' = {reason = ' '}\n", "reason must be a text"),
         ("[tool.platform-abc.expected-failures]\n'a.b' = {reason = 3}\n", "reason must be a text"),
-        ("[tool.platform-abc.expected-failures]\n'a.b' = {reason = 'x', strict = 1}\n", "strict must be true"),
+        (
+            "[tool.platform-abc.expected-failures]\n'a.b' = {reason = 'x', strict = 1}\n",
+            "strict must be true",
+        ),
         ("[tool.platform-abc.expected-failures]\n'a.b' = {reasn = 'x'}\n", "did you mean 'reason'?"),
     ],
 )
@@ -144,7 +154,7 @@ def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, told: str) -> None:
 )
 def test_a_wrong_option_is_one_line(tmp_path: Path, given: dict[str, object], told: str) -> None:
     """A wrong value of an option is told with the option's name and what is known."""
-    assert told in _refused(tmp_path, **given)
+    assert told in _refused(tmp_path, None, config=None, **given)
 
 
 def test_a_named_file_must_exist(tmp_path: Path) -> None:
@@ -156,7 +166,9 @@ def test_a_named_file_must_exist(tmp_path: Path) -> None:
 def test_expected_failures_must_name_checks() -> None:
     """An unknown id is an error with a near one; the import itself cannot be expected to fail."""
     entry = ExpectedFailure("why")
-    with pytest.raises(UsageProblem, match=r"'identity.nam', which is no check; did you mean 'identity.name'\?"):
+    with pytest.raises(
+        UsageProblem, match=r"'identity.nam', which is no check; did you mean 'identity.name'\?"
+    ):
         require_known({"identity.nam": entry}, ["identity.name"], "kit.toml")
     with pytest.raises(UsageProblem, match="cannot be an expected failure"):
         require_known({IMPORTABLE: entry}, [IMPORTABLE], "kit.toml")

@@ -53,7 +53,9 @@ def test_only_the_prefixed_spelling_reaches_the_kit_beside_a_suites_own(vendor: 
     """With the kit in use the conftest keeps `--platform`; the prefixed option works and a line says so."""
     vendor.write("conftest.py", OWN_PLATFORM)
     vendor.write("test_own.py", OWN_TEST)
-    ran = vendor.kit("test_own.py", "--platform=linux", "--conformance-platform=acme:AcmePlatform", platform=None)
+    ran = vendor.kit(
+        "test_own.py", "--platform=linux", "--conformance-platform=acme:AcmePlatform", platform=None
+    )
     assert (ran.code, ran.verdict) == (0, "conformant"), ran.out
     assert "the kit listens to --conformance-platform only" in ran.out
     lost = vendor.kit("--platform=linux", platform=None)
@@ -139,7 +141,10 @@ def test_an_option_without_the_kit_is_told(vendor: Vendor) -> None:
     vendor.write("test_own.py", "def test_own(): pass")
     ran = vendor.pytest("test_own.py", "--conformance-platform=acme:AcmePlatform")
     assert ran.code == 0, ran.out
-    assert "conformance: --conformance-platform is given, but the kit is not; add --pyargs conformance" in ran.out
+    assert (
+        "conformance: --conformance-platform is given, but the kit is not; add --pyargs conformance"
+        in ran.out
+    )
 
 
 def test_options_may_stand_in_the_ini_file(vendor: Vendor) -> None:
@@ -155,9 +160,7 @@ def test_options_may_stand_in_the_ini_file(vendor: Vendor) -> None:
 @pytest.mark.parametrize("missing", ["pytest", "typer"])
 def test_a_missing_extra_is_one_line(tmp_path: Path, missing: str) -> None:
     """The command without the kit's libraries names the extra and exits with 4."""
-    code = (
-        f"import sys; sys.modules[{missing!r}] = None; import platform_abc._shim as s; sys.exit(s.main())"
-    )
+    code = f"import sys; sys.modules[{missing!r}] = None; import platform_abc._shim as s; sys.exit(s.main())"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )

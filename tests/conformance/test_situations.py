@@ -78,7 +78,9 @@ def test_a_failing_must_is_not_conformant(vendor: Vendor) -> None:
 def test_an_expected_failure_that_fails_is_conformant(vendor: Vendor) -> None:
     """An expected failure is `xfail`, shown with its reason, and fails nothing."""
     vendor.checks('sham("identity.bad", failing)')
-    vendor.write("pyproject.toml", '[tool.platform-abc.expected-failures]\n"identity.bad" = {reason = "known"}')
+    vendor.write(
+        "pyproject.toml", '[tool.platform-abc.expected-failures]\n"identity.bad" = {reason = "known"}'
+    )
     ran = vendor.kit()
     assert (ran.code, ran.verdict) == (0, "conformant"), ran.out
     assert ran.outcomes["identity.bad"] == "xfail"
@@ -87,7 +89,9 @@ def test_an_expected_failure_that_fails_is_conformant(vendor: Vendor) -> None:
 
 def test_an_expected_failure_that_passes_is_not_conformant(vendor: Vendor) -> None:
     """A strict expected failure that passes is a failure of its own."""
-    vendor.write("pyproject.toml", '[tool.platform-abc.expected-failures]\n"identity.good" = {reason = "old"}')
+    vendor.write(
+        "pyproject.toml", '[tool.platform-abc.expected-failures]\n"identity.good" = {reason = "old"}'
+    )
     ran = vendor.kit()
     assert (ran.code, ran.verdict) == (1, "not conformant"), ran.out
     assert ran.outcomes["identity.good"] == "xpass"

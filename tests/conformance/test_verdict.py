@@ -13,7 +13,9 @@ from conformance.verdict import Judgement, Verdict, judge
 FINDING = Finding("It is so.", "it is not", "member", "file:1", "Mend it.")
 
 
-def result(outcome: Outcome, *, severity: Any = "must", level: Level = Level.CONTRACT, **details: Any) -> CheckResult:
+def result(
+    outcome: Outcome, *, severity: Any = "must", level: Level = Level.CONTRACT, **details: Any
+) -> CheckResult:
     """A result of a check that does not matter."""
     check = Check(
         id=f"identity.{outcome.value}", group="identity", severity=severity, level=level, since="1.0",
