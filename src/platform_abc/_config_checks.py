@@ -6,6 +6,7 @@ Nothing here imports torch; a torch value is recognised by the name of its type.
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -99,7 +100,9 @@ def one_of(values: Sequence[object]) -> Check[Any]:
 
 
 def instance_of(kind: type, words: str = "") -> Check[Any]:
-    """Accept instances of one class."""
+    """Accept instances of one class; of an enumeration, `words` are its members by default."""
+    if issubclass(kind, enum.Enum):
+        words = words or f"one of {', '.join(f'{kind.__name__}.{name}' for name in kind.__members__)}"
     return Check(lambda value: isinstance(value, kind), words or f"a {kind.__name__}")
 
 

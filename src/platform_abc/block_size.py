@@ -13,8 +13,8 @@ import heapq
 import itertools
 import logging
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 import attrs
 
@@ -28,8 +28,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_BLOCK_SIZE: Final = 1 << 20
-"""Where a search ends, in tokens; no cache has a block of a million tokens."""
+T = TypeVar("T")
+
+_DENSE: Final = 4096
+"""So many tokens on from a size that may be common, all its multiples are tried."""
+
+_MOST_COMBINATIONS: Final = 1024
+"""So many combinations of declared sizes are followed, the smallest first."""
 
 _MLA_ALIGNMENT: Final = 128
 """Tokens that latent-attention kernels read at once; blocks of a hybrid model are a multiple of it."""
@@ -55,6 +60,33 @@ class SizedBackend(Protocol):
         ...
 
 
+def _name(backend: SizedBackend) -> str:
+    """Return a backend's name, by its class where it has none to tell."""
+    try:
+        name = cast("object", backend.get_name())
+    except Exception:  # noqa: BLE001 - a name for a message, from foreign code
+        name = None
+    return name if isinstance(name, str) and name else getattr(backend, "__qualname__", repr(backend))
+
+
+def _asked(backend: SizedBackend, what: str, ask: Callable[[], T]) -> T:
+    """Return a backend's answer about its sizes; whatever it raises becomes one error with its name."""
+    try:
+        return ask()
+    except Exception as error:
+        raise ValueError(
+            f"attention backend {_name(backend)} cannot say {what}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _declared(backend: SizedBackend) -> list[int | MultipleOf]:
+    return _asked(backend, "its block sizes", lambda: list(backend.get_supported_kernel_block_sizes()))
+
+
+def _accepts(backend: SizedBackend, size: int) -> bool:
+    return bool(_asked(backend, f"whether it takes {size} tokens", lambda: backend.supports_block_size(size)))
+
+
 def kernel_sizes(backend: SizedBackend) -> list[int]:
     """Return the supported sizes as plain numbers, a multiple by its base; `[1]` where any will do.
 
@@ -62,20 +94,24 @@ def kernel_sizes(backend: SizedBackend) -> list[int]:
         backend: the backend.
 
     Raises:
-        ValueError: it declares something that is no size.
+        ValueError: it declares something that is no size, or raises.
     """
+    declared = _declared(backend)
     try:
-        return [smallest(size) for size in backend.get_supported_kernel_block_sizes()] or [1]
+        return [smallest(size) for size in declared] or [1]
     except ValueError as error:
-        raise ValueError(f"attention backend {backend.get_name()}: {error}") from error
+        raise ValueError(f"attention backend {_name(backend)}: {error}") from error
 
 
 def describe(backends: Sequence[SizedBackend]) -> str:
     """Return the backends and their sizes for a message: `A: 16, 32; B: multiple of 64`."""
-    return "; ".join(
-        f"{b.get_name()}: {', '.join(str(size) for size in b.get_supported_kernel_block_sizes()) or 'any'}"
-        for b in backends
-    )
+    return "; ".join(f"{_name(b)}: {', '.join(map(_size_text, _declared(b))) or 'any'}" for b in backends)
+
+
+def _size_text(size: int | MultipleOf) -> str:
+    # By its attribute, as `smallest` reads it: another engine's "multiple of" has no text of its own.
+    base: object = getattr(size, "base", None)
+    return repr(size) if base is None else f"multiple of {base}"
 
 
 def choose_block_size(backends: Sequence[SizedBackend], default: int = DEFAULT_BLOCK_SIZE) -> int:
@@ -85,7 +121,8 @@ def choose_block_size(backends: Sequence[SizedBackend], default: int = DEFAULT_B
     else the smallest size that all accept.
 
     Args:
-        backends: the distinct backends of the model's attention layers; at least one.
+        backends: the backends of the model's attention layers, at least one; one that stands there
+            twice counts once.
         default: the engine's default, in tokens.
 
     Returns:
@@ -97,46 +134,52 @@ def choose_block_size(backends: Sequence[SizedBackend], default: int = DEFAULT_B
     """
     if not backends:
         raise ValueError("a block size is chosen for at least one attention backend, got none")
+    backends = [backend for index, backend in enumerate(backends) if backend not in backends[:index]]
+    candidates = _candidates(backends)
     if len(backends) == 1:
         return _preferred(backends[0], default)
-    if all(backend.supports_block_size(default) for backend in backends):
-        return default
-    for size in _candidates(backends):
-        if all(backend.supports_block_size(size) for backend in backends):
+    for size in itertools.chain([default], candidates):
+        if all(_accepts(backend, size) for backend in backends):
             return size
     raise ValueError(f"the attention backends share no KV cache block size ({describe(backends)})")
 
 
 def _preferred(backend: SizedBackend, default: int) -> int:
-    preferred = cast("object", backend.get_preferred_block_size(default))
+    preferred = cast(
+        "object", _asked(backend, "what it prefers", lambda: backend.get_preferred_block_size(default))
+    )
     if not isinstance(preferred, int) or isinstance(preferred, bool) or preferred < 1:
         raise ValueError(
-            f"attention backend {backend.get_name()} prefers the block size {preferred!r}: "
+            f"attention backend {_name(backend)} prefers the block size {preferred!r}: "
             "expected a whole number of at least 1"
         )
-    if not backend.supports_block_size(preferred):
+    if not _accepts(backend, preferred):
         raise ValueError(
-            f"attention backend {backend.get_name()} prefers a block size of {preferred} tokens "
+            f"attention backend {_name(backend)} prefers a block size of {preferred} tokens "
             f"but does not accept it ({describe([backend])})"
         )
     return preferred
 
 
-def _candidates(backends: Sequence[SizedBackend]) -> Iterator[int]:
-    """Yield, rising, every size that may be common: multiples of one supported size of each backend.
+def _candidates(backends: Sequence[SizedBackend], step: int = 1, at_least: int = 1) -> list[int]:
+    """Return, rising, the sizes that may be common: multiples of `step` that are large enough.
 
-    A backend may accept fewer multiples than it declares (some take only the exact size, some only up
-    to a limit), so multiples are tried as well, up to where the pattern of all bases has repeated.
+    Where backends accept every multiple of a size they declare, the smallest common size is a multiple
+    of one declared size of each. Some accept fewer: only the declared sizes, which are tried too, or
+    none below or above a limit, for which more multiples are tried. However many sizes there are, the
+    list stays so short that asking about all of it takes no noticeable time.
     """
-    steps = {math.lcm(*sizes) for sizes in itertools.product(*map(kernel_sizes, backends))}
-    steps = {step for step in steps if not any(step % other == 0 for other in steps if other < step)}
-    period = min(math.lcm(*steps), MAX_BLOCK_SIZE)
-    limit = max(period, *steps, 4096)
-    before = 0
-    for size in heapq.merge(*(range(step, limit + 1, step) for step in steps)):
-        if size != before:
-            before = size
-            yield size
+    declared = [kernel_sizes(backend) for backend in backends]
+    bases = {step}
+    for sizes in declared:
+        bases = set(
+            heapq.nsmallest(_MOST_COMBINATIONS, {math.lcm(base, size) for base in bases for size in sizes})
+        )
+    found = {size for sizes in declared for size in sizes if size >= at_least and size % step == 0}
+    for base in bases:
+        first = -(-at_least // base) * base
+        found.update(range(first, first + max(_DENSE, 8 * base) + 1, base))
+    return sorted(found)
 
 
 def first_accepted(backends: Sequence[SizedBackend], step: int, at_least: int) -> int:
@@ -152,11 +195,8 @@ def first_accepted(backends: Sequence[SizedBackend], step: int, at_least: int) -
         check then refuses by name.
     """
     first = max(step, -(-at_least // step) * step)
-    # After this many steps the remainders by every declared size repeat.
-    every = [size for backend in backends for size in kernel_sizes(backend)]
-    last = first + step * (math.lcm(step, *every) // step)
-    for size in range(first, min(last, first + MAX_BLOCK_SIZE) + 1, step):
-        if all(backend.supports_block_size(size) for backend in backends):
+    for size in _candidates(backends, step, first):
+        if all(_accepts(backend, size) for backend in backends):
             return size
     return first
 
@@ -268,7 +308,7 @@ def check_aligned(backends: Sequence[SizedBackend], block_size: int, *, wanted_b
     Raises:
         ValueError: naming the size, where it comes from, and the backends that refuse it.
     """
-    refusing = [backend for backend in backends if not backend.supports_block_size(block_size)]
+    refusing = [backend for backend in backends if not _accepts(backend, block_size)]
     if refusing:
         raise ValueError(
             f"a KV cache block size of {block_size} tokens, from {wanted_by}, is not supported by "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
@@ -50,8 +50,6 @@ from platform_abc.config_values import (
 from platform_abc.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     from typing_extensions import TypeIs
 
 __all__ = [
@@ -88,12 +86,19 @@ __all__ = [
     "diff",
     "get_current_config",
     "snapshot",
+    "unknown_fields",
     "use_config",
 ]
 
 ABSENT: Final = "(absent)"
 """Stands in a change for a field that one of the two moments does not have."""
 
+_ITSELF: Final = "(itself)"
+_TOO_DEEP: Final = "(nested too deep to show)"
+_DEEPEST: Final = 50
+"""So many containers within each other a snapshot looks into."""
+
+_ATOMS: Final = frozenset((type(None), bool, int, float, str))
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 
@@ -165,17 +170,19 @@ class EngineConfig:
         return {name: value for name, value in values.items() if _is_part(value)}
 
 
-def _parts(value: attrs.AttrsInstance) -> Iterator[attrs.AttrsInstance]:
-    """Yield `value` and the parts within it, outer first."""
+def _parts(value: attrs.AttrsInstance, above: tuple[int, ...] = ()) -> Iterator[attrs.AttrsInstance]:
+    """Yield `value` and the parts within it, outer first; a part that points back up is yielded once."""
     yield value
+    above = (*above, id(value))
     for field in attrs.fields(type(value)):
         child: object = getattr(value, field.name, None)
-        if _is_part(child):
-            yield from _parts(child)
+        if _is_part(child) and id(child) not in above:
+            yield from _parts(child, above)
 
 
 def _is_part(value: object) -> TypeIs[attrs.AttrsInstance]:
-    return attrs.has(type(value))
+    # A slotted class of a vendor's own is a leaf: nothing can hang on it, and it checks itself.
+    return attrs.has(type(value)) and hasattr(value, "__dict__")
 
 
 def _check_fields(part: attrs.AttrsInstance) -> None:
@@ -189,6 +196,26 @@ def _check_fields(part: attrs.AttrsInstance) -> None:
             raise ConfigError(f"{field_path(part, field.name)} was deleted: expected it to be there")
         if field.validator is not None:
             field.validator(part, field, getattr(part, field.name))
+
+
+def unknown_fields(config: EngineConfig) -> dict[str, Sequence[str]]:
+    """Return what hangs on the parts beside their fields: dotted path -> fields that it may stand for.
+
+    A vendor may hang a value of its own there, but a typing error looks the same.
+    """
+    found: dict[str, Sequence[str]] = {}
+    for part in _parts(config):
+        declared = [field.name for field in attrs.fields(type(part))]
+        for name in vars(part):
+            if name not in declared:
+                found[field_path(part, name)] = _alike(name, declared)
+    return found
+
+
+def _alike(name: str, declared: Sequence[str]) -> Sequence[str]:
+    import difflib
+
+    return difflib.get_close_matches(name, declared, n=2)
 
 
 def _check_across(config: EngineConfig) -> None:
@@ -269,32 +296,53 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else shown(value)
 
 
-def _plain(value: object) -> object:
-    """Return a value that compares and prints the same at any time and in any process."""
+def _plain(value: object, above: tuple[int, ...] = ()) -> object:
+    """Return a value that compares and prints the same at any time and in any process.
+
+    Args:
+        value: anything that a hook has put into a config.
+        above: the containers that it lies in.
+    """
+    if type(value) in _ATOMS:
+        return value
+    try:
+        return _plain_or_raise(value, above)
+    except Exception as error:  # noqa: BLE001 - reading a foreign object may raise anything
+        return f"<{type(value).__name__} that raises {type(error).__name__} when it is read>"
+
+
+def _plain_or_raise(value: object, above: tuple[int, ...]) -> object:
     if isinstance(value, enum.Enum):
         return value.name
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, (list, tuple)):
-        return tuple(_plain(item) for item in cast("Sequence[object]", value))
-    if isinstance(value, (set, frozenset)):
-        return tuple(sorted((_plain(item) for item in cast("AbstractSet[object]", value)), key=repr))
-    if isinstance(value, Mapping):
-        pairs = cast("Mapping[object, object]", value).items()
-        return tuple(sorted(((str(key), _plain(item)) for key, item in pairs), key=repr))
+    for kind in (int, float, str):
+        if isinstance(value, kind):
+            # A subclass may print itself in its own way.
+            return kind.__new__(kind, value)
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}"
-    return _ADDRESS.sub("", shown(value))
+    if not isinstance(value, (list, tuple, set, frozenset, Mapping)):
+        return _ADDRESS.sub("", shown(value))
+    if id(value) in above:
+        return _ITSELF
+    if len(above) >= _DEEPEST:
+        return _TOO_DEEP
+    above = (*above, id(cast("object", value)))
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[object, object]", value).items()
+        return tuple(sorted(((_plain(key), _plain(item, above)) for key, item in pairs), key=repr))
+    items = [_plain(item, above) for item in cast("Iterable[object]", value)]
+    return tuple(sorted(items, key=repr) if isinstance(value, (set, frozenset)) else items)
 
 
 def _members(value: object) -> dict[str, object] | None:
     """Return what a value is flattened into, or None for a leaf."""
-    if isinstance(value, SimpleNamespace) or _is_part(value):
-        # vars, not the declared fields: a hook may hang a value of its own on a part. A slotted or
-        # frozen class of a vendor has none; it is a leaf, shown by its repr.
+    kind = type(value)  # not isinstance, which asks the object itself
+    if issubclass(kind, SimpleNamespace) or attrs.has(kind):
+        # vars, not the declared fields: a hook may hang a value of its own on a part. A slotted class
+        # of a vendor has none; it is a leaf, shown by its repr.
         own = cast("dict[str, object] | None", getattr(cast("object", value), "__dict__", None))
         return own if own is None else {**own}
-    if isinstance(value, dict):
+    if issubclass(kind, dict):
         items = cast("dict[object, object]", value)
         if all(isinstance(key, str) for key in items):
             return {str(key): item for key, item in items.items()}
@@ -302,12 +350,12 @@ def _members(value: object) -> dict[str, object] | None:
 
 
 def _flatten(prefix: str, value: object, into: dict[str, object], above: tuple[int, ...]) -> None:
-    if id(value) in above:
-        into[prefix] = "(itself)"
+    if id(value) in above or len(above) >= _DEEPEST:
+        into[prefix] = _ITSELF if id(value) in above else _TOO_DEEP
         return
     members = _members(value)
     if members is None:
-        into[prefix] = _plain(value)
+        into[prefix] = _plain(value, above)
         return
     for name, member in members.items():
         path = f"{prefix}.{name}" if prefix else name

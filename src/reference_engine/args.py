@@ -11,7 +11,7 @@ import attrs
 
 from platform_abc.config import CACHE_DTYPES, AttentionBackendEnum, CUDAGraphMode
 from platform_abc.config_values import MODEL_DTYPES
-from reference_engine.hook_log import owner
+from reference_engine.hook_log import named
 
 
 @attrs.define(kw_only=True)
@@ -132,13 +132,8 @@ def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 def _let_platform_extend(parser: argparse.ArgumentParser) -> None:
     from platforms import current_platform
 
-    try:
+    with named("pre_register_and_update", current_platform):
         current_platform.pre_register_and_update(parser)
-    except Exception as error:
-        error.add_note(
-            f"raised in {owner(current_platform, 'pre_register_and_update')}, called with the parser"
-        )
-        raise
 
 
 def parse_args(argv: Sequence[str] | None = None) -> EngineArgs:

@@ -5,15 +5,20 @@ The child resolves the platform again and refuses to work on another one than it
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import multiprocessing
+import multiprocessing.util  # so that its own work at exit, which waits for children, comes after ours
+import os
 import pickle
 import signal
+import sys
+import threading
 import time
 import traceback
-from collections.abc import Callable
-from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Generator, Mapping
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
@@ -21,7 +26,6 @@ from platform_abc.timeline import Process
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
-    from platform_abc.timeline_trace import Seen
 
 START_SECONDS: Final = 120.0
 """Longest wait for a child to start, which includes the import of torch."""
@@ -31,6 +35,12 @@ CALL_SECONDS: Final = 120.0
 
 END_SECONDS: Final = 10.0
 """Longest wait for a child to end by itself."""
+
+GRACE_SECONDS: Final = 5.0
+"""So much longer than the child itself its parent waits, which can then tell where the child hangs."""
+
+ORPHAN_SECONDS: Final = 2.0
+"""Longest life of a child whose parent is gone."""
 
 
 class ProcessFailed(RuntimeError):
@@ -45,6 +55,7 @@ class ChildStart:
         process: which process of the engine it is.
         config: the pickled configuration.
         report: the parent's resolution report, as JSON.
+        seconds: longest time that its start may take.
         traced: note what is asked of the platform.
         instance: tells two children of one kind apart.
     """
@@ -52,6 +63,7 @@ class ChildStart:
     process: Process
     config: bytes
     report: str
+    seconds: float = START_SECONDS
     traced: bool = False
     instance: int = 0
 
@@ -65,11 +77,23 @@ def pickle_config(config: EngineConfig) -> bytes:
     try:
         return pickle.dumps(config)
     except Exception as error:
-        broken = [name for name, part in vars(config).items() if not _pickles(part)]
+        broken = [path for name, part in vars(config).items() for path in _unpicklable(name, part)]
         raise TypeError(
             f"the configuration cannot be sent to another process: {', '.join(broken) or 'it'} does not pickle "
             f"({type(error).__name__}: {error}); a config hook must not put such values there"
         ) from error
+
+
+def _unpicklable(path: str, value: object, depth: int = 0) -> list[str]:
+    """Return the paths of what does not pickle, as deep within parts and dicts as it can be told."""
+    if _pickles(value):
+        return []
+    inner: object = value if isinstance(value, dict) else getattr(value, "__dict__", None)
+    found: list[str] = []
+    if isinstance(inner, dict) and depth < 8:
+        for name, item in cast("Mapping[object, object]", inner).items():
+            found += _unpicklable(f"{path}.{name}", item, depth + 1)
+    return found or [path]
 
 
 def _pickles(value: object) -> bool:
@@ -106,9 +130,10 @@ class Child:
         self._process = context.Process(target=_main, args=(theirs, serve, start), name=self.name)
         self._process.start()
         theirs.close()
-        self._trace: list[Seen] = []
+        # An engine that nobody closed must not keep the interpreter from ending.
+        atexit.register(self.close)
         try:
-            self._receive("start", START_SECONDS)
+            self._receive("start", start.seconds)
         except BaseException:
             self.close()
             raise
@@ -135,34 +160,60 @@ class Child:
             ProcessFailed: the child raised, died or did not answer in time.
         """
         try:
-            self._connection.send((name, args))
-        except (BrokenPipeError, OSError) as error:
+            self._connection.send((name, args, seconds))
+        except OSError as error:
             raise ProcessFailed(self._obituary(name)) from error
+        except Exception as error:
+            raise ProcessFailed(
+                f"the arguments of {name!r} cannot be sent to the {self.name} process: "
+                f"{type(error).__name__}: {error}"
+            ) from error
         return self._receive(name, seconds)
 
     def _receive(self, name: str, seconds: float) -> Any:
-        until = time.monotonic() + seconds
+        try:
+            ok, value = self._wait(name, seconds)
+        except BaseException:
+            # A late answer would be taken for that of the next call.
+            self._process.kill()
+            raise
+        if ok:
+            return value
+        raise ProcessFailed(f"the {self.name} process failed in {name!r}: {value}")
+
+    def _wait(self, name: str, seconds: float) -> tuple[bool, Any]:
+        until = time.monotonic() + seconds + GRACE_SECONDS
         while not self._connection.poll(min(0.2, max(0.0, until - time.monotonic()))):
             if not self._process.is_alive() and not self._connection.poll(0):
                 raise ProcessFailed(self._obituary(name))
             if time.monotonic() >= until:
                 raise ProcessFailed(f"the {self.name} process did not answer {name!r} within {seconds:g} s")
         try:
-            ok, value = self._connection.recv()
-        except EOFError as error:
+            answer: tuple[bool, Any] = self._connection.recv()
+        except (EOFError, OSError) as error:
             raise ProcessFailed(self._obituary(name)) from error
-        if ok:
-            return value
-        raise ProcessFailed(f"the {self.name} process failed in {name!r}:\n{value}")
+        except Exception as error:
+            raise ProcessFailed(
+                f"the answer of the {self.name} process to {name!r} cannot be read: {type(error).__name__}: {error}"
+            ) from error
+        return answer
 
     def _obituary(self, name: str) -> str:
         self._process.join(END_SECONDS)
         code = self._process.exitcode
         how = f"on signal {-code}" if code is not None and code < 0 else f"with status {code}"
-        return f"the {self.name} process ended {how} without an answer to {name!r}"
+        text = f"the {self.name} process ended {how} without an answer to {name!r}"
+        if name == "start" and code == 1:
+            # It says why it cannot start, so this one never came to that.
+            text += (
+                "; it could not import the main script again (its own output tells why): "
+                'a script starts an engine under `if __name__ == "__main__":` only'
+            )
+        return text
 
     def close(self) -> None:
-        """End the process; one that does not end by itself is killed."""
+        """End the process; one that does not end by itself is killed. Calling it again does nothing."""
+        atexit.unregister(self.close)
         self._connection.close()
         self._process.join(END_SECONDS)
         if self._process.is_alive():
@@ -170,27 +221,89 @@ class Child:
             self._process.join()
 
 
+class _Line:
+    """The child's end of the connection; each call is answered once, also where it does not end."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._main_thread = threading.get_ident()
+        self._sending = threading.Lock()
+
+    def receive(self) -> tuple[str, tuple[Any, ...], float]:
+        """Return the next call: its name, its arguments and its time limit in seconds.
+
+        Raises:
+            EOFError: the parent has closed the connection or is gone.
+        """
+        call: tuple[str, tuple[Any, ...], float] = self._connection.recv()
+        return call
+
+    @contextlib.contextmanager
+    def limited(self, seconds: float) -> Generator[None]:
+        """Give up, and say where, if the `with` block has not ended in time; the process ends then."""
+        timer = threading.Timer(seconds, self._give_up, (seconds,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _give_up(self, seconds: float) -> None:
+        frame = sys._current_frames()[self._main_thread]
+        where = "".join(traceback.format_stack(frame)).rstrip()
+        self.send(False, f"no end within {seconds:g} s; it was here:\n{where}")
+        os._exit(1)
+
+    def send(self, ok: bool, value: Any) -> None:
+        """Answer the call; an answer that does not pickle is a failure that says so."""
+        with self._sending, contextlib.suppress(BrokenPipeError):
+            try:
+                self._connection.send((ok, value))
+            except OSError:
+                raise
+            except Exception as error:  # noqa: BLE001 - pickling runs foreign code
+                self._connection.send((False, f"its answer does not pickle: {type(error).__name__}: {error}"))
+
+
+def _end_with_parent() -> None:
+    """Let this process end soon after its parent, whatever it is doing then."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        time.sleep(ORPHAN_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _main(connection: Connection, serve: Serve, start: ChildStart) -> None:
     """Run the child: agree on the platform, check the configuration, answer until the parent is gone."""
     # An interrupt goes to the whole group; the parent decides and closes the connection.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with_parent()
+    line = _Line(connection)
     try:
-        handler = _prepare(serve, start)
+        with line.limited(start.seconds):
+            handler = _prepare(serve, start)
     except BaseException as error:
-        connection.send((False, _text(error)))
+        line.send(False, _text(error))
         raise SystemExit(1) from error
-    connection.send((True, None))
+    line.send(True, None)
     while True:
         try:
-            name, args = connection.recv()
+            name, args, seconds = line.receive()
         except EOFError:
             handler("close", ())
             return
         try:
-            answer: tuple[bool, Any] = (True, handler(name, args))
-        except Exception as error:  # noqa: BLE001 - sent to the parent, which raises it
-            answer = (False, _text(error))
-        connection.send(answer)
+            with line.limited(seconds):
+                ok, value = True, handler(name, args)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - sent to the parent, which raises it
+            ok, value = False, _text(error)
+        line.send(ok, value)
 
 
 def _prepare(serve: Serve, start: ChildStart) -> Handler:
@@ -223,4 +336,6 @@ def _prepare(serve: Serve, start: ChildStart) -> Handler:
 
 
 def _text(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error)).rstrip()
+    """Return the exception in one line, then all that is known of it."""
+    first = "".join(traceback.format_exception_only(error)).strip().split("\n", 1)[0]
+    return f"{first}\n{''.join(traceback.format_exception(error)).rstrip()}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from platform_abc.components.compile import PassManager
 from platform_abc.config import CompilationMode
-from platform_abc.qualname import resolve_obj_by_qualname
+from reference_engine.picked import resolve_picked
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
@@ -26,14 +26,7 @@ def install_passes(config: EngineConfig) -> PassManager:
     """
     from platforms import current_platform
 
-    name = current_platform.get_pass_manager_cls()
-    chosen = resolve_obj_by_qualname(name)
-    if not (isinstance(chosen, type) and issubclass(chosen, PassManager)):
-        raise ValueError(
-            f"{name}, from get_pass_manager_cls of {type(current_platform).__name__}, does not derive from "
-            "platform_abc.components.compile.PassManager"
-        )
-    manager = chosen()
+    manager = resolve_picked("get_pass_manager_cls", current_platform.get_pass_manager_cls(), PassManager)()
     manager.configure(config)
     config.compilation_config.inductor_compile_config[current_platform.pass_key] = manager
     return manager

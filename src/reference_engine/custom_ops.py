@@ -10,8 +10,10 @@ from collections.abc import Callable
 import torch
 
 from platforms import current_platform
+from reference_engine.hook_log import named
 
-current_platform.import_kernels()
+with named("import_kernels", current_platform):
+    current_platform.import_kernels()
 
 
 def _attention(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from platform_abc.requests import SamplingParams
 from platform_abc.timeline import Process
 from reference_engine import trace
-from reference_engine.child import Child, ChildStart, pickle_config
+from reference_engine.child import CALL_SECONDS, START_SECONDS, Child, ChildStart, pickle_config
 from reference_engine.engine_config import create_engine_config
 from reference_engine.engine_core import EngineCore, Result, serve_engine_core, start_in_process
 from reference_engine.hook_log import HookLog
@@ -55,7 +55,12 @@ class Engine:
                 pickled = pickle_config(self.config)
                 trace.step("the config is pickled")
                 start = ChildStart(
-                    process=Process.ENGINE_CORE, config=pickled, report=report.to_json(), traced=traced
+                    process=Process.ENGINE_CORE,
+                    config=pickled,
+                    report=report.to_json(),
+                    # Its start holds the worker's, which must be able to tell first where it hangs.
+                    seconds=2 * START_SECONDS + CALL_SECONDS,
+                    traced=traced,
                 )
                 self._child = Child(serve_engine_core, start)
             else:
@@ -97,7 +102,9 @@ class Engine:
         if self._core is not None:
             return self._core.generate(requests)
         assert self._child is not None
-        results: Sequence[Result] = self._child.call("generate", requests)
+        # Each step has a limit of its own, in the worker.
+        steps = sum(request.max_tokens for request in requests)
+        results: Sequence[Result] = self._child.call("generate", requests, seconds=CALL_SECONDS * (1 + steps))
         return results
 
     def traces(self) -> list[Seen]:

@@ -26,7 +26,7 @@ from platform_abc.config import (
 )
 from platform_abc.config_values import MODEL_DTYPES
 from platform_abc.errors import ConfigError
-from reference_engine.hook_log import HookLog, observed, owner
+from reference_engine.hook_log import HookLog, named, observed, owner
 from reference_engine.quantization import resolve_quantization
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-GIB = 1 << 30
-LARGE_DEVICE_BYTES = 70 * GIB
+LARGE_DEVICE_BYTES = 70 << 30
 """From this much memory on, a step holds more tokens by default."""
 SMALL_BATCH = 2048
 LARGE_BATCH = 8192
@@ -64,12 +63,10 @@ def create_engine_config(args: EngineArgs, log: HookLog | None = None) -> Engine
     """
     from platforms import current_platform
 
-    try:
+    with named("pre_register_and_update", current_platform):
         current_platform.pre_register_and_update()
-    except Exception as error:
-        error.add_note(f"raised in {owner(current_platform, 'pre_register_and_update')}")
-        raise
-    current_platform.validate_environ(args.hard_fail_environ)
+    with named("validate_environ", current_platform):
+        current_platform.validate_environ(args.hard_fail_environ)
     config = build_config(args, current_platform)
     config.validate(written_by="the user")
     run_config_hooks(config, current_platform, log)
@@ -125,7 +122,8 @@ def _settle_graphs(config: EngineConfig, platform: Platform) -> None:
 def _settle_compilation(config: EngineConfig, platform: Platform) -> None:
     compilation = config.compilation_config
     if compilation.mode is not CompilationMode.NONE and not compilation.backend:
-        compilation.backend = platform.get_compile_backend()
+        with observed("get_compile_backend", platform, config):
+            compilation.backend = platform.get_compile_backend()
 
 
 def build_config(args: EngineArgs, platform: Platform) -> EngineConfig:
@@ -273,11 +271,10 @@ def default_batched_tokens(platform: Platform) -> int:
         platform: asked for memory and name; one that does not answer counts as small.
     """
     try:
-        memory = platform.get_device_total_memory()
-        name = platform.get_device_name()
+        large = platform.get_device_total_memory() >= LARGE_DEVICE_BYTES
+        logger.debug("%s: %s memory", platform.get_device_name(), "much" if large else "little")
     except Exception:
         # Any failure: a default must be found on machines without the device too.
         logger.debug("the device does not tell its memory; taking the small default", exc_info=True)
         return SMALL_BATCH
-    logger.debug("%s has %.1f GiB", name, memory / GIB)
-    return LARGE_BATCH if memory >= LARGE_DEVICE_BYTES and not platform.is_tpu() else SMALL_BATCH
+    return LARGE_BATCH if large and not platform.is_tpu() else SMALL_BATCH

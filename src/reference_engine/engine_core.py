@@ -107,19 +107,27 @@ class EngineCore:
         waiting = list(requests)
         results: dict[str, Result] = {}
         running: list[_Running] = []
-        while waiting or running:
-            self._admit(waiting, running, results)
-            if not running:
-                continue
-            output = self.executor.execute([one.next_step() for one in running])
-            for one in list(running):
-                name = one.request.request_id
-                one.tokens.append(output.next_token_ids[name])
-                if len(one.tokens) >= one.request.max_tokens:
-                    running.remove(one)
-                    self.free.extend(one.blocks)
-                    results[name] = Result(request_id=name, tokens=tuple(one.tokens))
+        try:
+            while waiting or running:
+                self._admit(waiting, running, results)
+                if running:
+                    self._step(running, results)
+        finally:
+            # A step that raised must not cost the next requests their blocks.
+            for one in running:
+                self.free.extend(one.blocks)
         return [results[request.request_id] for request in requests]
+
+    def _step(self, running: list[_Running], results: dict[str, Result]) -> None:
+        """Run one step and take out the requests that it has ended."""
+        output = self.executor.execute([one.next_step() for one in running])
+        for one in list(running):
+            name = one.request.request_id
+            one.tokens.append(output.next_token_ids[name])
+            if len(one.tokens) >= one.request.max_tokens:
+                running.remove(one)
+                self.free.extend(one.blocks)
+                results[name] = Result(request_id=name, tokens=tuple(one.tokens))
 
     def _admit(self, waiting: list[Request], running: list[_Running], results: dict[str, Result]) -> None:
         """Start waiting requests, in order, while a step has room and blocks are free."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from platform_abc._config_checks import NOT_NEGATIVE
+from platform_abc.components.kv_cache import KVCacheSpec
+from platform_abc.components.worker import StepOutput
 from platform_abc.errors import ConfigError
 from platform_abc.timeline import Process
 from reference_engine import trace
@@ -12,11 +15,14 @@ from reference_engine.child import Child, ChildStart, Handler, pickle_config
 from reference_engine.worker_start import start_worker
 
 if TYPE_CHECKING:
-    from platform_abc.components.kv_cache import KVCacheConfig, KVCacheSpec
-    from platform_abc.components.worker import StepOutput, StepRequest
+    from platform_abc.components.kv_cache import KVCacheConfig
+    from platform_abc.components.worker import StepRequest
     from platform_abc.config import CacheConfig, EngineConfig
     from platform_abc.timeline_trace import Seen
     from reference_engine.hook_log import HookLog
+
+
+T = TypeVar("T")
 
 
 class Executor(Protocol):
@@ -83,11 +89,17 @@ class InProcessExecutor:
 
     def kv_cache_spec(self) -> Mapping[str, KVCacheSpec]:
         """Return what each layer stores."""
-        return self.worker.get_kv_cache_spec()
+        specs = self.worker.get_kv_cache_spec()
+        right = isinstance(cast("object", specs), Mapping) and all(
+            isinstance(cast("object", spec), KVCacheSpec) for spec in specs.values()
+        )
+        return self._answer("get_kv_cache_spec", specs, right, "a mapping of layer names to KVCacheSpec")
 
     def available_memory(self) -> int:
         """Return the bytes that the KV cache may take."""
-        return self.worker.determine_available_memory()
+        memory = self.worker.determine_available_memory()
+        right = NOT_NEGATIVE.accepts(memory)
+        return self._answer("determine_available_memory", memory, right, "a whole number of bytes")
 
     def initialize(self, kv_cache_config: KVCacheConfig) -> None:
         """Allocate the cache and warm up."""
@@ -96,7 +108,19 @@ class InProcessExecutor:
 
     def execute(self, requests: Sequence[StepRequest]) -> StepOutput:
         """Run one step."""
-        return self.worker.execute_model(requests)
+        output = self.worker.execute_model(requests)
+        right = isinstance(cast("object", output), StepOutput) and all(
+            NOT_NEGATIVE.accepts(output.next_token_ids.get(request.request_id)) for request in requests
+        )
+        return self._answer("execute_model", output, right, "a StepOutput with a token for each request")
+
+    def _answer(self, method: str, answer: T, right: bool, expected: str) -> T:
+        """Return what the worker answered, if it is right; it is a vendor's, so its annotation proves nothing."""
+        if not right:
+            raise TypeError(
+                f"{method} of {type(self.worker).__name__} returned {answer!r}, expected {expected}"
+            )
+        return answer
 
     def traces(self) -> list[Seen]:
         """Return nothing: this process's own trace has it all."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from platform_abc.config import CUDAGraphMode, EngineConfig
+from reference_engine.hook_log import named
 
 if TYPE_CHECKING:
     import torch
@@ -81,16 +82,17 @@ def set_forward_context(
     """
     from platforms import current_platform
 
-    given = current_platform.set_additional_forward_context(
-        attn_metadata=attn_metadata,
-        vllm_config=config,
-        dp_metadata=None,
-        num_tokens=num_tokens,
-        num_tokens_across_dp=None,
-        cudagraph_runtime_mode=cudagraph_runtime_mode,
-        batch_descriptor=None,
-        ubatch_slices=None,
-    )
+    with named("set_additional_forward_context", current_platform):
+        given = current_platform.set_additional_forward_context(
+            attn_metadata=attn_metadata,
+            vllm_config=config,
+            dp_metadata=None,
+            num_tokens=num_tokens,
+            num_tokens_across_dp=None,
+            cudagraph_runtime_mode=cudagraph_runtime_mode,
+            batch_descriptor=None,
+            ubatch_slices=None,
+        )
     # From a vendor, so its annotation proves nothing.
     if not isinstance(cast("object", given), Mapping):
         raise TypeError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from platform_abc.components.graph import StaticGraphWrapper
 from platform_abc.config import CUDAGraphMode
-from platform_abc.qualname import resolve_obj_by_qualname
+from reference_engine.picked import resolve_picked
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
@@ -31,13 +31,8 @@ def wrap_in_graph(runnable: C, config: EngineConfig) -> C:
     mode = config.compilation_config.cudagraph_mode
     if not (mode.has_full_cudagraphs() and current_platform.support_static_graph_mode()):
         return runnable
-    name = current_platform.get_static_graph_wrapper_cls()
-    chosen = resolve_obj_by_qualname(name)
-    if not (isinstance(chosen, type) and issubclass(chosen, StaticGraphWrapper)):
-        raise ValueError(
-            f"{name}, from get_static_graph_wrapper_cls of {type(current_platform).__name__}, does not derive "
-            "from platform_abc.components.graph.StaticGraphWrapper"
-        )
+    picked = current_platform.get_static_graph_wrapper_cls()
+    chosen = resolve_picked("get_static_graph_wrapper_cls", picked, StaticGraphWrapper)
     wrapper = chosen(
         runnable,
         vllm_config=config,

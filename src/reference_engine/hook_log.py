@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 
 import attrs
 
-from platform_abc.config import Change, EngineConfig, diff, snapshot
+from platform_abc.config import Change, EngineConfig, diff, snapshot, unknown_fields
 from platform_abc.errors import ConfigError, NotSupported
 
 logger = logging.getLogger(__name__)
@@ -50,6 +50,18 @@ def owner(platform: object, hook: str) -> str:
 
 
 @contextlib.contextmanager
+def named(hook: str, platform: object) -> Generator[None]:
+    """Name a hook in whatever it raises within the `with` block."""
+    try:
+        yield
+    except NotSupported:
+        raise  # says itself of which member and platform it is
+    except Exception as error:
+        error.add_note(f"raised in {owner(platform, hook)}")
+        raise
+
+
+@contextlib.contextmanager
 def observed(
     hook: str, platform: object, config: EngineConfig, log: HookLog | None = None
 ) -> Generator[None]:
@@ -61,22 +73,28 @@ def observed(
         config: what the hook may change.
         log: where the changes go; None for nowhere but the debug log.
 
+    A value that the hook has hung on a part beside its fields is a warning: it may be a typing error.
+
     Raises:
         ConfigError: the hook assigned, or left behind, what the configuration refuses; the message
             names the field and the hook. Any other exception of the hook passes with a note.
     """
-    before = snapshot(config)
+    before, unknown = snapshot(config), unknown_fields(config)
     who = owner(platform, hook)
     try:
-        yield
-    except NotSupported:
-        raise
+        with named(hook, platform):
+            yield
     except ConfigError as error:
         raise ConfigError(f"{error} (raised in {who})") from error
-    except Exception as error:
-        error.add_note(f"raised in {who}")
-        raise
     config.validate(written_by=who)
+    for path, alike in unknown_fields(config).items():
+        if path not in unknown:
+            logger.warning(
+                "%s wrote %s, which is no field%s; values of a platform's own belong into additional_config",
+                who,
+                path,
+                f" (did you mean {' or '.join(alike)}?)" if alike else "",
+            )
     call = HookChanges(hook, diff(before, snapshot(config)))
     logger.debug("%s", call)
     if log is not None:

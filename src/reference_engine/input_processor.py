@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from platform_abc._config_checks import WHOLE
 from platform_abc.errors import ConfigError
 from platform_abc.requests import EngineInput, SamplingParams
 from reference_engine.hook_log import owner
@@ -65,7 +66,11 @@ def process_request(
         who = owner(current_platform, "validate_request")
         raise ValueError(f"request {request_id}: {who} raised {type(error).__name__}: {error}") from error
     length = len(inputs.prompt_token_ids)
-    room = min(model.max_model_len - length, current_platform.get_max_output_tokens(length))
+    allowed = current_platform.get_max_output_tokens(length)
+    if not WHOLE.accepts(allowed):
+        who = owner(current_platform, "get_max_output_tokens")
+        raise ValueError(f"request {request_id}: {who} returned {allowed!r}, expected {WHOLE.expected}")
+    room = min(model.max_model_len - length, allowed)
     if room < 1:
         raise ValueError(
             f"request {request_id}: a prompt of {length} tokens leaves no room for output "

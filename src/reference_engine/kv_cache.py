@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from platform_abc.components.kv_cache import DefaultKVCacheConfigBuilder, KVCacheConfigBuilder
 from platform_abc.pickers import has_pickers_v2
-from platform_abc.qualname import resolve_obj_by_qualname
 from reference_engine.hook_log import HookLog, observed
+from reference_engine.picked import resolve_picked
 
 if TYPE_CHECKING:
     from platform_abc.components.kv_cache import KVCacheConfig, KVCacheSpec
@@ -60,14 +60,10 @@ def builder_class(
     """
     if not has_pickers_v2(platform):
         return DefaultKVCacheConfigBuilder
-    name = platform.get_kv_cache_config_builder_cls(config)
-    chosen = resolve_obj_by_qualname(name)
-    if not (isinstance(chosen, type) and issubclass(chosen, KVCacheConfigBuilder)):
-        raise ValueError(
-            f"{name}, from get_kv_cache_config_builder_cls of {type(platform).__name__}, does not derive from "
-            "platform_abc.components.kv_cache.KVCacheConfigBuilder"
-        )
-    return chosen
+    picked = platform.get_kv_cache_config_builder_cls(config)
+    # Abstract, which checkers do not want as a class to be made of.
+    base = cast("type[KVCacheConfigBuilder]", KVCacheConfigBuilder)
+    return resolve_picked("get_kv_cache_config_builder_cls", picked, base)
 
 
 def check_layer_indices(specs: Mapping[str, KVCacheSpec]) -> None:

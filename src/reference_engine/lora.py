@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from platform_abc.components.lora import LoRAMapping, PunicaWrapperBase
-from platform_abc.qualname import resolve_obj_by_qualname
+from reference_engine.picked import resolve_picked
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig, LoRAConfig
@@ -27,13 +27,7 @@ def make_punica_wrapper(config: EngineConfig, lora: LoRAConfig, device: torch.de
     """
     from platforms import current_platform
 
-    name = current_platform.get_punica_wrapper()
-    chosen = resolve_obj_by_qualname(name)
-    if not (isinstance(chosen, type) and issubclass(chosen, PunicaWrapperBase)):
-        raise ValueError(
-            f"{name}, from get_punica_wrapper of {type(current_platform).__name__}, does not derive from "
-            "platform_abc.components.lora.PunicaWrapperBase"
-        )
+    chosen = resolve_picked("get_punica_wrapper", current_platform.get_punica_wrapper(), PunicaWrapperBase)
     scheduler = config.scheduler_config
     return chosen(scheduler.max_num_batched_tokens, scheduler.max_num_seqs, device, max_loras=lora.max_loras)
 

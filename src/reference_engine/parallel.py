@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_abc.components.communicator import DeviceCommunicatorBase
-from platform_abc.qualname import resolve_obj_by_qualname
+from reference_engine.picked import resolve_picked
 
 if TYPE_CHECKING:
     import torch
@@ -77,11 +77,6 @@ def make_communicator(
     """
     from platforms import current_platform
 
-    dotted = current_platform.get_device_communicator_cls()
-    chosen = resolve_obj_by_qualname(dotted)
-    if not (isinstance(chosen, type) and issubclass(chosen, DeviceCommunicatorBase)):
-        raise ValueError(
-            f"{dotted}, from get_device_communicator_cls of {type(current_platform).__name__}, does not derive "
-            "from platform_abc.components.communicator.DeviceCommunicatorBase"
-        )
+    picked = current_platform.get_device_communicator_cls()
+    chosen = resolve_picked("get_device_communicator_cls", picked, DeviceCommunicatorBase)
     return chosen(cpu_group, device=device, device_group=device_group, unique_name=name)

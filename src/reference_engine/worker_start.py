@@ -12,7 +12,7 @@ from platform_abc.device_ids import assign_physical_devices
 from platform_abc.errors import ConfigError
 from platform_abc.qualname import resolve_obj_by_qualname
 from reference_engine import trace
-from reference_engine.hook_log import HookLog, observed, owner
+from reference_engine.hook_log import HookLog, named, observed
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
@@ -30,7 +30,8 @@ def load_plugins() -> None:
     from platforms import current_platform
 
     trace.step("general plugins")
-    current_platform.log_warnings()
+    with named("log_warnings", current_platform):
+        current_platform.log_warnings()
 
 
 def start_worker(
@@ -53,11 +54,8 @@ def start_worker(
     assign_physical_devices(config.parallel_config.assigned_physical_gpu_ids)
     # Its import is what imports the platform's compiled kernels.
     importlib.import_module("reference_engine.custom_ops")
-    try:
+    with named("register_triton_kernel_overrides", current_platform):
         current_platform.register_triton_kernel_overrides()
-    except Exception as error:
-        error.add_note(f"raised in {owner(current_platform, 'register_triton_kernel_overrides')}")
-        raise
     install_ir_ops(config)
     worker_cls = resolve_worker_cls(config)
     trace.step("the worker class is imported")
@@ -91,7 +89,8 @@ def install_ir_ops(config: EngineConfig) -> None:
     from platforms import current_platform
 
     importlib.import_module("reference_engine.ir_ops")
-    current_platform.import_ir_kernels()
+    with named("import_ir_kernels", current_platform):
+        current_platform.import_ir_kernels()
     IR_OPS.set_priorities(config.kernel_config.ir_op_priority.by_op())
 
 

@@ -16,6 +16,7 @@ from platform_abc.block_size import (
     attention_backends,
     check_aligned,
     choose_block_size,
+    first_accepted,
     update_block_size,
 )
 from platform_abc.components.attention import (
@@ -42,11 +43,12 @@ def backend(
     name: str,
     *sizes: int | MultipleOf,
     exact: bool = False,
+    least: int | None = None,
     most: int | None = None,
     prefers: object = None,
     ssm: bool = False,
 ) -> Backend:
-    """Make a backend: `exact` accepts the declared sizes only, `most` nothing above a limit."""
+    """Make a backend: `exact` takes a plain size only as it is; `least` and `most` are limits."""
 
     class Made(AttentionBackend):
         @staticmethod
@@ -71,10 +73,11 @@ def backend(
 
         @classmethod
         def supports_block_size(cls, block_size: int | None) -> bool:
-            if block_size is not None and most is not None and block_size > most:
+            if block_size is not None and not (least or 0) <= block_size <= (most or math.inf):
                 return False
-            if exact:
-                return block_size is None or block_size in sizes
+            if exact and block_size is not None:
+                bases = [size.base for size in sizes if isinstance(size, MultipleOf)]
+                return block_size in sizes or any(block_size % base == 0 for base in bases)
             return super().supports_block_size(block_size)
 
         @classmethod
@@ -129,8 +132,9 @@ def backends(draw: Callable[..., Any]) -> Backend:
     return backend(
         "B",
         *declared,
-        exact=bool(declared) and draw(st.booleans()) and all(isinstance(size, int) for size in declared),
-        most=draw(st.sampled_from([None, None, 64, 200])),
+        exact=bool(declared) and draw(st.booleans()),
+        least=draw(st.sampled_from([None, None, None, 40, 130])),
+        most=draw(st.sampled_from([None, None, None, 64, 200])),
     )
 
 
@@ -188,29 +192,103 @@ def test_a_preference_that_the_backend_itself_refuses_is_an_error() -> None:
 
 def test_backends_without_a_common_size_are_named_with_their_sizes() -> None:
     """The error lists each backend and what it supports."""
-    made = [backend("FIRST", 16, exact=True), backend("SECOND", 32, MultipleOf(48), exact=True)]
+    made = [backend("FIRST", 16, exact=True), backend("SECOND", 32, MultipleOf(24), exact=True)]
     with pytest.raises(ValueError) as caught:
         choose_block_size(made)
     assert str(caught.value) == (
-        "the attention backends share no KV cache block size (FIRST: 16; SECOND: 32, multiple of 48)"
+        "the attention backends share no KV cache block size (FIRST: 16; SECOND: 32, multiple of 24)"
     )
 
 
-def test_a_declared_size_that_is_none_is_refused_by_name() -> None:
-    """Zero, text and flags are no sizes."""
-    for size in (0, -1, "16", True):
-        made = [backend("BAD", size), backend("OK", 24)]  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="BAD|whole number"):
+@pytest.mark.parametrize("size", [0, -1, "16", True, 16.0, None])
+def test_a_declared_size_that_is_none_is_refused_by_name(size: Any) -> None:
+    """Zero, text and flags are no sizes, from one backend or among several."""
+    for made in ([backend("BAD", size)], [backend("BAD", size), backend("OK", 24)]):
+        with pytest.raises(ValueError, match=r"attention backend BAD: a supported block size is .*, got"):
             choose_block_size(made)
+        with pytest.raises(ValueError, match="attention backend BAD"):
+            align_hybrid(made, block_size=16, attention_bytes_per_token=1, state_page_bytes=1)
+        with pytest.raises(ValueError, match="attention backend BAD"):
+            check_aligned(made, 7)
+    with pytest.raises(ValueError, match="whole number"):
+        MultipleOf(size)
+
+
+def test_no_backend_is_an_error_and_no_tokens_are_no_size() -> None:
+    """There is nothing to choose for, and nothing to store."""
     with pytest.raises(ValueError, match="at least one"):
         choose_block_size([])
-    with pytest.raises(ValueError, match="whole number"):
-        MultipleOf(0)
+    for size in (0, -16):
+        with pytest.raises(ValueError, match=f"{size} tokens.*ANY: any; A: 16"):
+            check_aligned([backend("ANY"), backend("A", 16)], size)
 
 
-def test_far_apart_primes_are_still_found_quickly() -> None:
-    """Two large coprime sizes meet at their product."""
-    assert choose_block_size([backend("A", MultipleOf(509)), backend("B", MultipleOf(521))]) == 509 * 521
+@pytest.mark.parametrize(
+    "hook",
+    ["get_supported_kernel_block_sizes", "supports_block_size", "get_preferred_block_size", "get_name"],
+)
+def test_a_backend_that_raises_is_named(hook: str) -> None:
+    """Whatever its methods raise becomes one error that names it and the cause."""
+
+    def broken(*_: object) -> Any:
+        raise RuntimeError("driver gone")
+
+    made = type("Broken", (backend("BROKEN", 16),), {hook: staticmethod(broken)})
+    other = backend("OK", 3 if hook == "get_name" else 24, exact=True)
+    others = [] if hook == "get_preferred_block_size" else [other]
+    with pytest.raises(ValueError) as caught:
+        choose_block_size([made, *others])
+    if hook == "get_name":
+        assert str(caught.value).endswith("(Broken: 16; OK: 3)")
+    else:
+        assert str(caught.value).startswith("attention backend BROKEN cannot say")
+        assert str(caught.value).endswith("RuntimeError: driver gone")
+        assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_a_backend_that_stands_there_twice_counts_once() -> None:
+    """Its preference still decides."""
+    made = backend("A", MultipleOf(16), prefers=128)
+    assert choose_block_size([made, made]) == 128
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ([backend("A", MultipleOf(509)), backend("B", MultipleOf(521))], 509 * 521),
+        ([backend("A", MultipleOf(10007)), backend("B", MultipleOf(10009))], 10007 * 10009),
+        ([backend("A", 2, 60000, exact=True), backend("B", 3, 60000, exact=True)], 60000),
+        ([backend("A", 7, 1 << 30, exact=True), backend("B", 1 << 30, exact=True)], 1 << 30),
+        ([backend(str(n), *range(17 + n, 57 + n, 5)) for n in range(5)], 540),
+        ([backend("A", *range(2, 90), exact=True), backend("B", *range(91, 180), exact=True)], None),
+        ([backend("A", MultipleOf(999983)), backend("B", MultipleOf(1), most=64)], None),
+        ([backend(str(n), *range(100 + n, 1000, 7), most=9) for n in range(7)], None),
+    ],
+)
+def test_sizes_far_apart_are_found_or_refused_without_a_long_search(
+    made: list[Backend], expected: int | None
+) -> None:
+    """Whether there is a common size or not, only few sizes are tried."""
+    asked = 0
+
+    def counted(plain: Backend) -> Backend:
+        class Counting(plain):  # type: ignore[valid-type, misc]
+            @classmethod
+            def supports_block_size(cls, block_size: int | None) -> bool:
+                nonlocal asked
+                asked += 1
+                return plain.supports_block_size(block_size)
+
+        return Counting
+
+    made = [counted(one) for one in made]
+    if expected is None:
+        with pytest.raises(ValueError, match="share no KV cache block size"):
+            choose_block_size(made)
+        assert first_accepted(made, 1, 100) == 100
+    else:
+        assert choose_block_size(made) == expected
+    assert asked < 50_000
 
 
 @settings(deadline=None, max_examples=120)

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 import time
 from typing import Any
 
 from platform_abc.config import EngineConfig
 from reference_engine.child import ChildStart, Handler
+
+
+class Unreadable:
+    """Pickles, but does not come back."""
+
+    def __reduce__(self) -> tuple[type[int], tuple[str]]:
+        return int, ("no number",)
 
 
 def serve_all(config: EngineConfig, start: ChildStart) -> Handler:
@@ -20,6 +29,12 @@ def serve_all(config: EngineConfig, start: ChildStart) -> Handler:
             raise ValueError("seeded fault")
         if name == "exit":
             os._exit(0)
+        if name == "leave":
+            sys.exit(3)
+        if name == "lock":
+            return threading.Lock()
+        if name == "unreadable":
+            return Unreadable()
         if name == "hang":
             time.sleep(600)
         return None

@@ -5,7 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 
 import attrs
 import pytest
@@ -64,16 +68,118 @@ def test_a_child_that_exits_or_is_killed_is_named(report: ResolutionReport) -> N
     child.close()
 
 
-def test_a_child_that_hangs_is_given_up_and_killed(
-    report: ResolutionReport, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The time limit is in the message, and closing does not wait for ever."""
-    monkeypatch.setattr("reference_engine.child.END_SECONDS", 0.5)
+def test_a_child_that_hangs_says_where_and_answers_nothing_later(report: ResolutionReport) -> None:
+    """The time limit and the function are in the message; a late answer is not taken for another call's."""
     child = Child(serve_all, start_of(report))
-    with pytest.raises(ProcessFailed, match=r"did not answer 'hang' within 0\.3 s"):
+    with pytest.raises(
+        ProcessFailed, match=r"(?s)no end within 0\.3 s; it was here:.*children\.py.* in answer"
+    ):
         child.call("hang", seconds=0.3)
+    with pytest.raises(ProcessFailed, match="without an answer to 'echo'"):
+        child.call("echo")
     child.close()
     assert not child.alive
+
+
+def test_a_child_that_cannot_even_say_where_is_given_up(
+    report: ResolutionReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is stopped altogether is killed when its time is over."""
+    monkeypatch.setattr("reference_engine.child.GRACE_SECONDS", 0.2)
+    child = Child(serve_all, start_of(report))
+    assert child.pid is not None
+    os.kill(child.pid, signal.SIGSTOP)
+    with pytest.raises(ProcessFailed, match=r"did not answer 'echo' within 0\.3 s"):
+        child.call("echo", seconds=0.3)
+    child.close()
+    assert not child.alive
+
+
+def test_answers_that_cannot_travel_and_exits_are_failures_that_the_child_survives(
+    report: ResolutionReport,
+) -> None:
+    """What does not pickle, what does not unpickle, and `sys.exit` are told; unpickled garbage ends it."""
+    child = Child(serve_all, start_of(report))
+    with pytest.raises(ProcessFailed, match="failed in 'lock': its answer does not pickle: TypeError"):
+        child.call("lock")
+    with pytest.raises(ProcessFailed, match="failed in 'leave': SystemExit: 3"):
+        child.call("leave")
+    with pytest.raises(ProcessFailed, match="arguments of 'echo' cannot be sent to the worker process"):
+        child.call("echo", threading.Lock())
+    assert child.call("echo", 1) == ("me", 1)
+    with pytest.raises(ProcessFailed, match="answer of the worker process to 'unreadable' cannot be read"):
+        child.call("unreadable")
+    child.close()
+
+
+SCRIPT = """
+import sys, time
+from platform_abc.config import EngineConfig
+from platform_abc.timeline import Process
+from reference_engine.child import Child, ChildStart, pickle_config
+import platforms
+from tests.reference_engine.children import serve_all
+
+def start():
+    report = platforms.resolution_report().to_json()
+    return Child(serve_all, ChildStart(process=Process.WORKER, config=pickle_config(EngineConfig()), report=report))
+"""
+
+
+def script(tmp_path: Path, rest: str) -> subprocess.Popen[str]:
+    """Start a script that knows `start`, with the repository importable."""
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT + rest)
+    root = Path(__file__).parents[2]
+    return subprocess.Popen(
+        [sys.executable, str(file)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PLATFORM_ABC_TARGET_DEVICE": "cpu", "PYTHONPATH": str(root)},
+    )
+
+
+def test_a_script_without_a_guard_is_told_what_to_write(tmp_path: Path) -> None:
+    """The child imports the script again; where that starts another child, the error names the guard."""
+    _, err = script(tmp_path, "start()\n").communicate(timeout=60)
+    assert err.rstrip().endswith('a script starts an engine under `if __name__ == "__main__":` only')
+    assert "the worker process ended with status 1 without an answer to 'start'" in err
+
+
+def test_a_child_that_nobody_closed_ends_with_the_script(tmp_path: Path) -> None:
+    """The interpreter does not wait for it for ever."""
+    process = script(tmp_path, "if __name__ == '__main__':\n    kept = start()\n    print(kept.pid)\n")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert not _runs(int(out))
+
+
+def test_a_child_that_hangs_ends_after_its_parent_was_killed(tmp_path: Path) -> None:
+    """No process is left behind, whatever it was doing."""
+    process = script(
+        tmp_path,
+        "if __name__ == '__main__':\n    c = start()\n    print(c.pid, flush=True)\n    c.call('hang')\n",
+    )
+    assert process.stdout is not None
+    number = int(process.stdout.readline())
+    time.sleep(0.3)
+    process.kill()
+    process.communicate(timeout=30)
+    until = time.monotonic() + 30
+    while _runs(number) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not _runs(number)
+
+
+def _runs(number: int) -> bool:
+    """Say whether a process of this number exists; one that waits to be collected has ended."""
+    state = Path(f"/proc/{number}/stat")
+    try:
+        os.kill(number, 0)
+        return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
 
 
 def test_a_child_that_cannot_start_says_why(report: ResolutionReport) -> None:
@@ -99,9 +205,11 @@ def test_a_config_that_became_invalid_is_refused_on_receipt(report: ResolutionRe
         Child(serve_all, start_of(report, config))
 
 
-def test_a_config_that_does_not_pickle_names_the_part() -> None:
-    """A lock or a lambda that a hook put there is told by part."""
+def test_a_config_that_does_not_pickle_names_the_path() -> None:
+    """A lock or a lambda that a hook put there is told by its path."""
     config = EngineConfig()
-    config.additional_config = {"lock": threading.Lock()}
-    with pytest.raises(TypeError, match="additional_config does not pickle"):
+    config.additional_config = {"a": {"fine": 1, "lock": threading.Lock()}}
+    vars(config.parallel_config)["held"] = threading.Lock()
+    where = r"parallel_config\.held, additional_config\.a\.lock does not pickle"
+    with pytest.raises(TypeError, match=where):
         pickle_config(config)

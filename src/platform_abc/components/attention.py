@@ -291,7 +291,7 @@ class AttentionBackend(abc.ABC):
         if block_size is None:
             return True
         sizes = [smallest(size) for size in cls.get_supported_kernel_block_sizes()]
-        return not sizes or any(block_size % size == 0 for size in sizes)
+        return block_size > 0 and (not sizes or any(block_size % size == 0 for size in sizes))
 
     @classmethod
     def get_preferred_block_size(cls, default_block_size: int) -> int:

@@ -1,0 +1,36 @@
+"""What a picker names, imported and checked for being what the engine needs."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from platform_abc.qualname import resolve_obj_by_qualname
+
+T = TypeVar("T")
+
+
+def resolve_picked(picker: str, name: object, base: type[T]) -> type[T]:
+    """Return the class that a picker of the current platform has named.
+
+    Args:
+        picker: the member that was asked.
+        name: its answer.
+        base: what the class must derive from.
+
+    Raises:
+        QualnameError: the name cannot be imported; a note says which picker gave it.
+        ValueError: the answer is no name, or what it names does not derive from `base`.
+    """
+    from platforms import current_platform
+
+    who = f"{picker} of {type(current_platform).__name__}"
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"{who} returned {name!r}, expected the dotted name of a class")
+    try:
+        chosen = resolve_obj_by_qualname(name)
+    except ImportError as error:
+        error.add_note(f"named by {who}")
+        raise
+    if not (isinstance(chosen, type) and issubclass(chosen, base)):
+        raise ValueError(f"{name}, from {who}, does not derive from {base.__module__}.{base.__qualname__}")
+    return chosen
