@@ -114,9 +114,16 @@ def hook_raised(ctx: CheckContext, hook: str, error: Exception) -> Exception:
     )
 
 
+def build(ctx: CheckContext, case: str) -> Any:
+    """The config of a case as the first hook gets it, with the platform's device in it."""
+    config = ctx.adapter.config(case)
+    ctx.adapter.give_device(ctx.platform, config)
+    return config
+
+
 def ran(ctx: CheckContext, case: str = "plain", hooks: tuple[str, ...] = HOOKS) -> Ran:
     """Build the config of a case and run hooks on it; raises as `run_hooks` does."""
-    config = ctx.adapter.config(case)
+    config = build(ctx, case)
     before = after = dict(ctx.adapter.snapshot(config))
     writers: dict[str, str] = {}
     for hook in hooks:

@@ -190,7 +190,7 @@ def class_state(ctx: CheckContext) -> None:
     # A note that it has registered something is what pre_register_and_update may keep.
     _configs.run_hooks(ctx, None, (_configs.PRE_REGISTER,))
     for case in ("plain", "tensor-parallel"):
-        config = ctx.adapter.config(case)
+        config = _configs.build(ctx, case)
         for hook in _configs.SECOND:
             before = _state(ctx)
             try:

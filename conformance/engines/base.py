@@ -187,6 +187,14 @@ class Adapter(Protocol):
         """
         ...
 
+    def give_device(self, platform: object, config: Any) -> None:
+        """Put into a config the part that the engine makes from the platform before any hook: its device.
+
+        Raises:
+            NotRun: the engine cannot make it for this platform's device type.
+        """
+        ...
+
     def snapshot(self, config: Any) -> Mapping[str, Any]:
         """Flatten a config to dotted field -> comparable plain value, for diffs between two moments."""
         ...

@@ -96,6 +96,10 @@ class NativeAdapter:
         """Build a config of a case."""
         return native_configs.CASES[case]()
 
+    def give_device(self, platform: object, config: Any) -> None:
+        """Put the platform's device type into `device_config`, as the engine does."""
+        native_configs.give_device(platform, config)
+
     def snapshot(self, config: Any) -> Mapping[str, Any]:
         """Flatten a config with the contract's own snapshot."""
         from platform_abc.config import snapshot

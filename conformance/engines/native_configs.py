@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.engines.base import Arguments, SelectorCall
+from conformance.model import NotRun
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
@@ -123,6 +124,24 @@ CASES: Final[Mapping[str, Callable[[], EngineConfig]]] = {
     "hybrid": _hybrid,
 }
 """The representative configs by name; a name that ends in `-none` lacks an optional part."""
+
+
+def give_device(platform: Any, config: EngineConfig) -> None:
+    """Make the device part of a config from the platform.
+
+    Raises:
+        NotRun: the platform's device type is not what a config takes.
+    """
+    from platform_abc.config import DeviceConfig
+    from platform_abc.errors import ConfigError
+
+    device = "cpu" if platform.uses_host_device_handling() else platform.device_type
+    try:
+        config.device_config = DeviceConfig(device=device, device_type=platform.device_type)
+    except ConfigError as error:
+        raise NotRun(
+            f"the config has no device part for device type {platform.device_type!r}: {error}"
+        ) from error
 
 
 def selector_calls() -> Sequence[SelectorCall]:
