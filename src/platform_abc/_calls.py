@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -46,23 +47,48 @@ def calls_of(declaration: Callable[..., object]) -> tuple[Call, ...]:
     return tuple(calls)
 
 
-def refused(function: Callable[..., Any], calls: tuple[Call, ...], *, bound: bool) -> tuple[Call, str] | None:
+class _Passed(NamedTuple):
+    """Stands for the argument that an engine passes by position under this name."""
+
+    name: str
+
+
+def refused(
+    function: Callable[..., Any],
+    calls: tuple[Call, ...],
+    *,
+    bound: bool,
+    given: functools.partialmethod[Any] | None = None,
+) -> tuple[Call, str] | None:
     """Return the first of the calls that a function cannot take, and why; None if it takes them all.
+
+    A function that has the parameters in another order would take a call, but each value for another one;
+    that counts as refusing it.
 
     Args:
         function: the function behind a class method, static method or method.
         calls: what the engine does.
         bound: the first parameter is `self` or `cls`.
+        given: the partial method that adds arguments of its own.
     """
     signature = _signature(function)
     if signature is None:
         return None
-    first = ("self",) if bound else ()
+    first: tuple[object, ...] = ("self",) if bound else ()
+    added: Mapping[str, object] = {}
+    if given is not None:
+        first, added = (*first, *given.args), given.keywords
     for call in calls:
         try:
-            signature.bind(*first, *call.args, **dict.fromkeys(call.keywords))
+            taken = signature.bind(
+                *first, *map(_Passed, call.args), **{**added, **dict.fromkeys(call.keywords)}
+            )
         except TypeError as error:
             return call, str(error)
+        for parameter, value in taken.arguments.items():
+            misled = parameter in call.args or parameter in call.keywords
+            if misled and isinstance(value, _Passed) and value.name != parameter:
+                return call, f"it would take {value.name} for {parameter}, which come in this order"
     return None
 
 

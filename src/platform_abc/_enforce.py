@@ -6,17 +6,17 @@ the class still works as far as it goes, and a vendor who sees the warning can f
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import inspect
-import linecache
 import sys
 import warnings
 from collections.abc import Iterator
-from types import CodeType, FrameType, FunctionType
-from typing import Any, Final
+from types import FunctionType, MemberDescriptorType
+from typing import Any, Final, cast
 
 from platform_abc._calls import refused, same_parameters
 from platform_abc._groups import Declaration, calls, declarations, mandatory
+from platform_abc._places import place_of
 from platform_abc._required import explain, missing
 from platform_abc.errors import ContractWarning
 
@@ -25,7 +25,6 @@ _OTHER_THAN_A_VALUE: Final = {
     inspect.CO_ASYNC_GENERATOR: "is an async generator, so the engine would get that instead of the answer",
     inspect.CO_GENERATOR: "is a generator function, so its body would never run",
 }
-_LONGEST_DECORATION: Final = 50
 
 
 def check_definition(cls: type, root: type, *, abstract: bool) -> None:
@@ -73,7 +72,7 @@ def _fault(name: str, override: object, declaration: Declaration) -> str:
         if not _binds(override):
             return ""
         return (
-            f"is a {_kind(override)}, but it is read on the class as well; "
+            f"is {_kind(override)}, but it is read on the class as well; "
             f"write a plain value: `{name} = …` in the class body"
         )
     return _method_fault(name, override, declaration.default)
@@ -83,31 +82,38 @@ def _property_fault(override: object) -> str:
     if _is_a(override, classmethod) and isinstance(_function_of(override), property):
         return ""
     if _is_a(override, classmethod) or _is_a(override, staticmethod) or callable(override):
-        return f"is a {_kind(override)}, but the engine reads it without a call; make it a property"
+        return f"is {_kind(override)}, but the engine reads it without a call; make it a property"
     return ""
 
 
 def _method_fault(name: str, override: object, default: object) -> str:
-    if not callable(_function_of(override)):
-        if _binds(override) and not isinstance(override, property):
+    # Binding a partial method binds what it is made of.
+    given = _partial_method(override)
+    inner: object = override if given is None else given.func
+    if not callable(_function_of(inner)):
+        if _binds(override) and not isinstance(override, (property, MemberDescriptorType)):
             # A descriptor that this module does not know may well give something callable.
             return ""
         wanted = "class method" if _is_a(default, classmethod) else "method"
-        return f"is a {_kind(override)}, but the engine calls it; make it a {wanted}"
+        return f"is {_kind(override)}, but the engine calls it; make it a {wanted}"
     faults: list[str] = []
-    if _is_a(default, classmethod) and not _is_a(override, classmethod):
-        faults.append(
-            f"is a {_kind(override)}, but class methods call it on the class; make it a class method"
-        )
-    faults.extend(_call_faults(name, override, _function_of(default)))
+    if _is_a(default, classmethod) and not _is_a(inner, classmethod):
+        if _binds(inner) and not _is_a(inner, staticmethod):
+            consequence = "but it may be called on the class as well"
+        else:
+            consequence = "so it does not get the class that it is called on"
+        faults.append(f"is {_kind(override)}, {consequence}; make it a class method")
+    faults.extend(_call_faults(name, inner, given, _function_of(default)))
     return "; and it ".join(faults)
 
 
-def _call_faults(name: str, override: object, default: object) -> Iterator[str]:
-    function = _function_of(override)
-    bound = _binds(override) and not _is_a(override, staticmethod)
-    if callable(function) and not (bound and same_parameters(function, default)):
-        problem = refused(function, calls(name), bound=bound)
+def _call_faults(
+    name: str, inner: object, given: functools.partialmethod[Any] | None, default: object
+) -> Iterator[str]:
+    function = _function_of(inner)
+    bound = _binds(inner) and not _is_a(inner, staticmethod)
+    if callable(function) and not (given is None and bound and same_parameters(function, default)):
+        problem = refused(function, calls(name), bound=bound, given=given)
         if problem is not None:
             call, why = problem
             yield f"cannot take the engine's call {call.of(name)}: {why}; accept these arguments"
@@ -115,6 +121,12 @@ def _call_faults(name: str, override: object, default: object) -> Iterator[str]:
         for flag, text in _OTHER_THAN_A_VALUE.items():
             if function.__code__.co_flags & flag:
                 yield f"{text}; make it a plain function"
+
+
+def _partial_method(override: object) -> functools.partialmethod[Any] | None:
+    if _is_a(override, functools.partialmethod):
+        return cast("functools.partialmethod[Any]", override)
+    return None
 
 
 def _function_of(member: object) -> object:
@@ -133,21 +145,26 @@ def _binds(member: object) -> bool:
 
 
 def _kind(override: object) -> str:
+    """Return what an override is, with its article."""
     if override is None:
-        return "None value"
+        return "a None value"
     for kind, words in (
-        (staticmethod, "static method"),
-        (classmethod, "class method"),
-        (FunctionType, "method of instances"),
+        (staticmethod, "a static method"),
+        (classmethod, "a class method"),
+        (functools.partialmethod, "a partial method of instances"),
+        (FunctionType, "a method of instances"),
+        (MemberDescriptorType, "a slot"),
+        (type, "a class"),
     ):
         if _is_a(override, kind):
             return words
-    return type(override).__name__
+    word = type(override).__name__
+    return f"an {word}" if word[:1].lower() in "aeiou" else f"a {word}"
 
 
 def _warn(cls: type, owner: type, name: str, override: object, fault: str) -> None:
     """Warn at the line of the override, so that the message leads there and filters by module work."""
-    filename, line = _place(override, name) or _place_in_class(owner, name) or _place_of_statement(cls)
+    filename, line = place_of(override, name, owner, cls)
     module = sys.modules.get(owner.__module__)
     warnings.warn_explicit(
         f"{owner.__module__}.{owner.__qualname__}.{name} {fault}",
@@ -157,56 +174,3 @@ def _warn(cls: type, owner: type, name: str, override: object, fault: str) -> No
         module=owner.__module__,
         registry=None if module is None else module.__dict__.setdefault("__warningregistry__", {}),
     )
-
-
-def _place(override: object, name: str) -> tuple[str, int] | None:
-    """Return file and line of the `def` of an override; None if it is no Python function."""
-    if isinstance(override, property):
-        override = override.fget
-    function: Any = _function_of(override)
-    candidates: list[object] = [function]
-    with contextlib.suppress(ValueError):  # it says that it wraps itself
-        candidates.append(inspect.unwrap(function))
-    for candidate in candidates:
-        code: object = getattr(candidate, "__code__", None)
-        if isinstance(code, CodeType):
-            return _definition(code, name)
-    return None
-
-
-def _definition(code: CodeType, name: str) -> tuple[str, int]:
-    """Return file and line of the `def` that made the code."""
-    # A function's first line is that of its first decorator.
-    for line in range(code.co_firstlineno, code.co_firstlineno + _LONGEST_DECORATION):
-        if (
-            linecache.getline(code.co_filename, line)
-            .lstrip()
-            .startswith((f"def {name}", f"async def {name}"))
-        ):
-            return code.co_filename, line
-    return code.co_filename, code.co_firstlineno
-
-
-def _place_in_class(owner: type, name: str) -> tuple[str, int] | None:
-    """Return file and line where the class body assigns the name; None if the source is not there."""
-    try:
-        filename = inspect.getsourcefile(owner)
-        lines, first = inspect.getsourcelines(owner)
-    except (OSError, TypeError):
-        return None
-    if filename is None:
-        return None
-    for line, text in enumerate(lines, start=first):
-        if text.lstrip().startswith((f"{name} ", f"{name}=", f"{name}:")):
-            return filename, line
-    return filename, first
-
-
-def _place_of_statement(cls: type) -> tuple[str, int]:
-    """Return file and line of the statement that defines the class: the nearest frame of its module."""
-    frame: FrameType | None = inspect.currentframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__") == cls.__module__ and frame.f_code.co_name != "__init_subclass__":
-            return frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back
-    return f"<{cls.__module__}>", 1

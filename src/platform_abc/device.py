@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Device", "DeviceLike", "DeviceV2Like", "has_device_v2"]
 
-_making_pool: Final = threading.Lock()
+# Re-entrant, because `graph_pool_handle` is the vendor's code.
+_making_pool: Final = threading.RLock()
 
 
 class Device(TorchFallback, ABC):
@@ -108,7 +109,7 @@ class Device(TorchFallback, ABC):
 
         Raises:
             IndexError: there are not so many devices.
-            RuntimeError: the device is hidden by the device-control variable.
+            ValueError: the device-control variable hides the device, or has an entry that means no device.
         """
         from platform_abc import device_ids
 
@@ -129,6 +130,7 @@ class Device(TorchFallback, ABC):
 
         Raises:
             IndexError: the device-control variable lists fewer devices.
+            ValueError: its entry means no device.
         """
         from platform_abc import device_ids
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from platform_abc._typevars import Config, Config_contra
 
@@ -109,7 +109,7 @@ class KernelHooks(Generic[Config], metaclass=ABCMeta):
         if not cls.use_sync_weight_loader():
             return original_weight_loader
 
-        def synced_weight_loader(param: torch.Tensor, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        def synced_weight_loader(param: torch.Tensor, *args: P.args, **kwargs: P.kwargs) -> R:
             import torch
 
             loaded = original_weight_loader(param, *args, **kwargs)
@@ -119,7 +119,8 @@ class KernelHooks(Generic[Config], metaclass=ABCMeta):
                 sync(param)
             return loaded
 
-        return synced_weight_loader
+        # A checker wants the first parameter to have no name; but engines may pass `param=…`.
+        return cast("Callable[Concatenate[torch.Tensor, P], R]", synced_weight_loader)
 
     @classmethod
     def set_additional_forward_context(

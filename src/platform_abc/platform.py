@@ -101,6 +101,8 @@ class Platform(
     `platform_abc.torch_fallback`.
     """
 
+    _is_abstract_base: bool
+
     def __init_subclass__(cls, *, abstract: bool = False, **kwargs: object) -> None:
         """Check a platform where it is defined.
 
@@ -115,4 +117,8 @@ class Platform(
             ContractWarning: an override cannot take the calls that an engine makes.
         """
         super().__init_subclass__(**kwargs)
-        _enforce.check_definition(cls, Platform, abstract=abstract)
+        if abstract:
+            # In the class itself, not inherited: what makes a class anew from its namespace, such as
+            # `dataclass(slots=True)`, does not repeat the keyword.
+            cls._is_abstract_base = True
+        _enforce.check_definition(cls, Platform, abstract="_is_abstract_base" in vars(cls))

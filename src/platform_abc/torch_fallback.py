@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _MODULES: Final = sys.modules
+_ABSENT: Final = object()
 
 
 class TorchNames:
@@ -230,16 +231,16 @@ class TorchFallback(TorchNames):
     def has_runtime(self, name: str) -> bool:
         """Say whether reading `name` on this platform gives something of its own or of torch's.
 
-        Unlike `hasattr`, which the fallback makes true for every name. It runs no property and logs
-        nothing.
+        Unlike `hasattr`, which the fallback makes true for every name. A None that stands there in place of
+        something does not count. It runs no property and logs nothing.
         """
-        if name in getattr(self, "__dict__", ()):
-            return True
-        member = find(type(self), name)
-        if member is None or isinstance(member, TorchName):
+        member = getattr(self, "__dict__", {}).get(name, _ABSENT)
+        if member is _ABSENT:
+            member = next((vars(base)[name] for base in type(self).__mro__ if name in vars(base)), _ABSENT)
+        if member is _ABSENT or isinstance(member, TorchName):
             dunder = name[:2] == "__" and name[-2:] == "__"
             return not dunder and _look(self, name)[0] is not None
-        return not isinstance(member, Required)
+        return member is not None and not isinstance(member, Required)
 
 
 def _look(target: object, name: str) -> tuple[object, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -160,6 +161,35 @@ class TestGraphPool:
 
         assert One().get_global_graph_pool() == "one"
         assert Two().get_global_graph_pool() == "two"
+
+    def test_making_it_may_ask_for_it(self) -> None:
+        """A vendor's code that recurses ends with Python's error, not in a lock."""
+
+        class Recursive(Complete):
+            def graph_pool_handle(self) -> object:  # type: ignore[override]
+                return self.get_global_graph_pool()
+
+        ended: list[type] = []
+
+        def ask() -> None:
+            with pytest.raises(RecursionError) as caught:
+                Recursive().get_global_graph_pool()
+            ended.append(caught.type)
+
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(30)
+        assert ended == [RecursionError]
+
+    @pytest.mark.torch
+    def test_a_platform_that_switches_graphs_off_says_so(self) -> None:
+        """With a None in place of the function that torch may have."""
+
+        class Off(Complete):
+            graph_pool_handle = None  # type: ignore[assignment]
+
+        with pytest.raises(NotSupported, match="get_global_graph_pool"):
+            Off().get_global_graph_pool()
 
     @pytest.mark.torch
     def test_a_device_without_graphs_says_so(self) -> None:

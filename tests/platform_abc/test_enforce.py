@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import linecache
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -151,20 +153,77 @@ def test_a_keyword_of_the_engine_must_keep_its_name() -> None:
 @pytest.mark.parametrize(
     ("override", "kind"),
     [
-        (staticmethod(lambda device_id=0: "Dummy"), "is a static method"),
-        (lambda self, device_id=0: "Dummy", "is a method of instances"),
-        (property(lambda self: "Dummy"), "is a property"),
-        ("Dummy", "is a str"),
-        (None, "is a None value"),
-        (functools.partial(anything), "is a partial"),
+        (staticmethod(lambda device_id=0: "Dummy"), "a static method, so it does not get the class"),
+        (lambda self, device_id=0: "Dummy", "a method of instances, but it may be called on the class"),
+        (
+            functools.partialmethod(renamed),
+            "a partial method of instances, but it may be called on the class",
+        ),
+        (
+            functools.partialmethod(staticmethod(anything)),
+            "a partial method of instances, so it does not get",
+        ),
+        (property(lambda self: "Dummy"), "a property, but the engine calls it"),
+        ("Dummy", "a str, but the engine calls it"),
+        (7, "an int, but the engine calls it"),
+        (None, "a None value, but the engine calls it"),
+        (functools.partial(anything), "a partial, so it does not get the class"),
+        (str, "a class, so it does not get the class"),
     ],
-    ids=["static", "instance", "property", "value", "none", "partial"],
+    ids=[
+        "static",
+        "instance",
+        "partial of instance",
+        "partial of static",
+        "property",
+        "value",
+        "number",
+        "none",
+        "partial",
+        "class",
+    ],
 )
 def test_a_class_method_must_stay_one(override: object, kind: str) -> None:
-    """Other class methods call it on the class."""
+    """It may be called on the class, and means the class that it is called on."""
     [text] = warnings_of(get_device_name=override)
-    assert text.startswith(f"get_device_name {kind}, but ")
+    assert text.startswith(f"get_device_name is {kind}")
     assert text.endswith("make it a class method")
+
+
+def prefixed(cls: type, prefix: str, device_id: int = 0) -> str:
+    """Take one argument more than the engine passes."""
+    return prefix
+
+
+def test_a_partial_method_is_judged_with_what_it_adds() -> None:
+    """Of a class method it is right, if the rest takes the calls."""
+    partial = functools.partialmethod(classmethod(prefixed), "Dummy")  # type: ignore[arg-type]
+    assert warnings_of(get_device_name=partial) == []
+    for wrong in (
+        functools.partialmethod(classmethod(prefixed), "Dummy", 0),  # type: ignore[arg-type]
+        functools.partialmethod(classmethod(renamed), 0),  # type: ignore[arg-type]
+        functools.partialmethod(classmethod(prefixed), prefix="Dummy"),  # type: ignore[arg-type]
+    ):
+        [text] = warnings_of(get_device_name=wrong)
+        assert text.startswith("get_device_name cannot take the engine's call get_device_name(")
+
+
+def test_parameters_in_another_order_cannot_take_a_call_by_position() -> None:
+    """Every argument would arrive, each as another one; other names in the same order are right."""
+
+    def swapped(cls: type, params: object, processed_inputs: object) -> None:
+        """Take them the other way round."""
+
+    def other_names(cls: type, inputs: object, sampling: object) -> None:
+        """Take them in the right order."""
+
+    def half(cls: type, capability: object, device_id: int = 0) -> bool:
+        return True
+
+    [text] = warnings_of(validate_request=classmethod(swapped))
+    assert "validate_request(processed_inputs, params): it would take processed_inputs for params" in text
+    assert warnings_of(validate_request=classmethod(other_names)) == []
+    assert warnings_of(has_device_capability=classmethod(half)) == []
 
 
 @pytest.mark.parametrize(
@@ -260,6 +319,97 @@ def test_the_warning_points_at_the_override() -> None:
         'get_punica_wrapper = "dummy.Wrapper"  # type: ignore[assignment]',
         "def device_type",
     }
+
+
+SOURCE = """
+import functools
+from dataclasses import dataclass
+from tests.platform_abc.contract_platforms import Complete
+from tests.platform_abc.test_enforce import passing_on, without
+
+
+def unnamed(function):
+    return lambda *args, **kwargs: function(*args, **kwargs)
+
+
+class Assigned(Complete):
+    get_device_name = classmethod(without)  # here
+
+
+class Lambda(Complete):
+    get_device_name = classmethod(lambda cls: "Dummy")  # here
+
+
+class Right(Complete):
+    @classmethod
+    def get_device_name(cls, device_id=0):
+        return "Dummy"
+
+
+class Wrapped(Complete):
+    @classmethod
+    @passing_on
+    def get_device_name(cls):  # here
+        return "Dummy"
+
+
+class Unnamed(Complete):
+    if True:
+
+        @unnamed
+        def get_device_name(cls):  # here
+            return "Dummy"
+
+
+class Cached(Complete):
+    @functools.cached_property
+    def device_name(self):  # here
+        return "dummy"
+
+
+class Slots(Complete):
+    __slots__ = (
+        "other",
+        "device_name",  # here
+    )
+
+
+@dataclass(slots=True)
+class Data(Complete):
+    number: int = 0
+    device_name: str = "dummy"  # here
+
+
+class Several(Complete):
+    x, get_device_name = 1, None  # here
+    get_device_names = 1
+
+
+class Nested(Complete):
+    def get_device_names(self):
+        get_device_name = 1
+
+    class get_device_name:  # here
+        pass
+
+
+class Generated(Complete):  # here
+    locals()["get_device_name"] = 1
+"""
+
+
+def test_the_warning_points_at_the_line_to_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at a decorator's module, at a helper, or at the next class; however the override is written."""
+    path = tmp_path / "vendor_of_places.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        importlib.import_module(path.stem)
+    monkeypatch.delitem(sys.modules, path.stem)
+    marked = {number for number, line in enumerate(SOURCE.splitlines(), 1) if line.endswith("# here")}
+    assert {(Path(one.filename).name, one.lineno) for one in caught} == {(path.name, line) for line in marked}
+    assert len(marked) == 10
 
 
 def test_without_source_the_warning_points_at_the_class_statement() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.platform_abc.contract_platforms import Complete
@@ -67,4 +69,19 @@ class TestSyncedLoader:
 
         wrapped = Lazy.make_synced_weight_loader(loader)
         assert wrapped(torch.empty(1, device=device), 3, shard=1) == "loaded"
-        assert events == [(3, 1), "sync"] if synced else [(3, 1)]
+        assert events == ([(3, 1), "sync"] if synced else [(3, 1)])
+
+    def test_the_weight_may_be_named(self) -> None:
+        """Layers call loaders with `param=…` as well."""
+        import torch
+
+        class Lazy(Complete):
+            @classmethod
+            def use_sync_weight_loader(cls) -> bool:
+                return True
+
+        def loader(param: torch.Tensor, weight: int) -> int:
+            return weight
+
+        wrapped: Any = Lazy.make_synced_weight_loader(loader)
+        assert wrapped(param=torch.empty(1), weight=3) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from abc import ABCMeta
 
@@ -71,6 +72,17 @@ class TestMandatoryMembers:
         assert define("Child", (Base,), rest)().device_type == "cpu"
         with pytest.raises(TypeError, match="must define: device_name"):
             define("Child", (Base,), {name: value for name, value in rest.items() if name != "device_name"})
+
+    def test_a_base_stays_one_when_a_decorator_makes_it_anew(self) -> None:
+        """`dataclass(slots=True)` defines the class twice, the second time without its keywords."""
+
+        @dataclasses.dataclass(slots=True)
+        class Base(Platform, abstract=True):
+            handle: int = 0
+
+        assert Base.__slots__ == ("handle",)
+        with pytest.raises(TypeError, match="lacks what every platform must define"):
+            define("Child", (Base,), {})
 
     def test_abstract_is_not_inherited(self) -> None:
         """A child of an abstract base must be complete, or say it again."""

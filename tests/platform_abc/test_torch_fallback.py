@@ -384,7 +384,7 @@ class TestHasRuntime:
         """Members, torch's names, and what is set on the instance."""
         device.synchronize = print  # type: ignore[attr-defined]
         device.undeclared = 0  # type: ignore[attr-defined]
-        platform.own = None  # type: ignore[attr-defined]
+        platform.own = 0  # type: ignore[attr-defined]
         for name in (
             "synchronize",
             "undeclared",
@@ -404,6 +404,21 @@ class TestHasRuntime:
             assert not platform.has_runtime(name), name
         assert not caplog.records
         assert hasattr(platform, "undeclared")
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_a_none_of_the_platform_hides_what_torch_has(self, device: FakeDevice, name: str) -> None:
+        """Reading gives None, so there is nothing; on the class as on the instance."""
+        setattr(device, name, print)
+
+        class Without(Complete):
+            device_type = "fake"
+
+        platform = Without()
+        assert platform.has_runtime(name)
+        setattr(platform, name, None)
+        assert not platform.has_runtime(name)
+        setattr(Without, name, None)
+        assert not Without().has_runtime(name)
 
     @pytest.mark.usefixtures("device")
     def test_it_runs_no_property(self) -> None:
