@@ -222,6 +222,7 @@ class Forker:
             if os.getpid() == process:  # not a copy that the platform forked
                 flush()
                 tell({"answer": answer})
+                _save_coverage()
             _leave(0)
         except BaseException as error:
             with contextlib.suppress(BaseException):
@@ -261,6 +262,16 @@ def flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
+
+
+def _save_coverage() -> None:
+    """Let coverage write what it saw, where it measures this process: leaving skips its exit handler."""
+    coverage = sys.modules.get("coverage")
+    if coverage is not None:
+        with contextlib.suppress(Exception):
+            measuring = coverage.Coverage.current()
+            if measuring is not None:
+                measuring.save()
 
 
 def tail(file: Path) -> str:
