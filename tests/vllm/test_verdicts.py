@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
+
+from tests.outcomes.vllm import path
 
 pytestmark = pytest.mark.vllm
 
 LEVEL = ("--conformance-level", "contract")
-TABLES = Path(__file__).parents[1] / "outcomes"
 
 
 def _failures(run):
@@ -31,7 +31,7 @@ def test_the_cpu_platform_is_conformant(cpu):
 def test_the_cpu_platforms_outcomes_are_the_committed_ones(cpu):
     """Each check says of vLLM 0.32.0's CPU platform what the committed table says, no more and no less."""
     version = cpu.report["engine"]["version"]
-    table = TABLES / f"vllm-cpu-{version}.json"
+    table = path(version)
     if not table.exists():
         pytest.skip(f"no outcomes of vLLM {version} are committed")
     assert cpu.outcomes() == json.loads(table.read_text())
