@@ -198,12 +198,12 @@ def _check_fields(part: attrs.AttrsInstance) -> None:
             field.validator(part, field, getattr(part, field.name))
 
 
-def unknown_fields(config: EngineConfig) -> dict[str, Sequence[str]]:
-    """Return what hangs on the parts beside their fields: dotted path -> fields that it may stand for.
+def unknown_fields(config: EngineConfig) -> dict[str, str]:
+    """Return what hangs on the parts beside their fields: dotted path -> a field of a like name, or empty.
 
     A vendor may hang a value of its own there, but a typing error looks the same.
     """
-    found: dict[str, Sequence[str]] = {}
+    found: dict[str, str] = {}
     for part in _parts(config):
         declared = [field.name for field in attrs.fields(type(part))]
         for name in vars(part):
@@ -212,10 +212,10 @@ def unknown_fields(config: EngineConfig) -> dict[str, Sequence[str]]:
     return found
 
 
-def _alike(name: str, declared: Sequence[str]) -> Sequence[str]:
+def _alike(name: str, declared: Sequence[str]) -> str:
     import difflib
 
-    return difflib.get_close_matches(name, declared, n=2)
+    return next(iter(difflib.get_close_matches(name, declared, n=1)), "")
 
 
 def _check_across(config: EngineConfig) -> None:
@@ -314,19 +314,18 @@ def _plain(value: object, above: tuple[int, ...] = ()) -> object:
 def _plain_or_raise(value: object, above: tuple[int, ...]) -> object:
     if isinstance(value, enum.Enum):
         return value.name
-    for kind in (int, float, str):
-        if isinstance(value, kind):
-            # A subclass may print itself in its own way.
-            return kind.__new__(kind, value)
+    if isinstance(value, str):
+        return str(value)  # a subclass prints itself in its own way, also in a container
+    if isinstance(value, (int, float)):
+        return float(value) if isinstance(value, float) else int(value)
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}"
     if not isinstance(value, (list, tuple, set, frozenset, Mapping)):
         return _ADDRESS.sub("", shown(value))
-    if id(value) in above:
-        return _ITSELF
-    if len(above) >= _DEEPEST:
-        return _TOO_DEEP
-    above = (*above, id(cast("object", value)))
+    number = id(cast("object", value))
+    if number in above or len(above) >= _DEEPEST:
+        return _ITSELF if number in above else _TOO_DEEP
+    above = (*above, number)
     if isinstance(value, Mapping):
         pairs = cast("Mapping[object, object]", value).items()
         return tuple(sorted(((_plain(key), _plain(item, above)) for key, item in pairs), key=repr))
@@ -340,7 +339,7 @@ def _members(value: object) -> dict[str, object] | None:
     if issubclass(kind, SimpleNamespace) or attrs.has(kind):
         # vars, not the declared fields: a hook may hang a value of its own on a part. A slotted class
         # of a vendor has none; it is a leaf, shown by its repr.
-        own = cast("dict[str, object] | None", getattr(cast("object", value), "__dict__", None))
+        own = cast("dict[str, object] | None", getattr(value, "__dict__", None))
         return own if own is None else {**own}
     if issubclass(kind, dict):
         items = cast("dict[object, object]", value)

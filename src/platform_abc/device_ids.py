@@ -37,9 +37,9 @@ def assign_physical_devices(ids: Sequence[int] | None) -> None:
     """
     global _assigned
     if ids is not None:
-        if len(set(ids)) != len(ids) or any(not _is_number(number) for number in ids):
-            raise ValueError(f"assigned physical devices are distinct numbers from 0 on, got {list(ids)!r}")
         ids = tuple(ids)
+        if not all(map(_is_number, ids)) or len(set(ids)) != len(ids):
+            raise ValueError(f"assigned physical devices are distinct numbers from 0 on, got {list(ids)!r}")
     _assigned = ids
 
 
@@ -145,11 +145,13 @@ def _convert(entry: str, variable: str, convert: Convert) -> int:
     value = os.environ.get(variable, entry)
     try:
         number = cast("object", convert(entry))
-    except ValueError as error:
-        if variable in str(error):
+    except NotImplementedError:
+        raise  # the platform says that it cannot look up devices now, or at all
+    except Exception as error:
+        if isinstance(error, ValueError) and variable in str(error):
             raise
         raise ValueError(
-            f"{variable}={value!r}: the entry {entry!r} names no device here: {error}"
+            f"{variable}={value!r}: the entry {entry!r} names no device here: {type(error).__name__}: {error}"
         ) from error
     if not _is_number(number):
         raise ValueError(
@@ -248,4 +250,8 @@ def logical_to_visible(device_id: int, *, variable: str, convert: Convert) -> in
         ValueError: the assigned device is hidden, or the variable or an entry is malformed.
     """
     physical = logical_to_physical(device_id, variable=variable, convert=convert)
+    if _assigned is None:
+        # Both numbers count the visible devices then. The way back would not do where two of them are
+        # parts of one physical device.
+        return device_id
     return physical_to_visible(physical, variable=variable, convert=convert)

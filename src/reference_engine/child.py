@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import multiprocessing
-import multiprocessing.util  # so that its own work at exit, which waits for children, comes after ours
 import os
 import pickle
 import signal
@@ -88,7 +87,8 @@ def _unpicklable(path: str, value: object, depth: int = 0) -> list[str]:
     """Return the paths of what does not pickle, as deep within parts and dicts as it can be told."""
     if _pickles(value):
         return []
-    inner: object = value if isinstance(value, dict) else getattr(value, "__dict__", None)
+    held: object = getattr(value, "__dict__", None)
+    inner: object = cast("object", value) if isinstance(value, dict) else held
     found: list[str] = []
     if isinstance(inner, dict) and depth < 8:
         for name, item in cast("Mapping[object, object]", inner).items():
@@ -130,7 +130,8 @@ class Child:
         self._process = context.Process(target=_main, args=(theirs, serve, start), name=self.name)
         self._process.start()
         theirs.close()
-        # An engine that nobody closed must not keep the interpreter from ending.
+        # An engine that nobody closed must not keep the interpreter from ending: multiprocessing waits for
+        # children at exit, but it was registered before, so it comes after this.
         atexit.register(self.close)
         try:
             self._receive("start", start.seconds)
@@ -250,7 +251,8 @@ class _Line:
             timer.cancel()
 
     def _give_up(self, seconds: float) -> None:
-        frame = sys._current_frames()[self._main_thread]
+        # The documented way to another thread's stack, in spite of its name.
+        frame = sys._current_frames()[self._main_thread]  # pyright: ignore[reportPrivateUsage]
         where = "".join(traceback.format_stack(frame)).rstrip()
         self.send(False, f"no end within {seconds:g} s; it was here:\n{where}")
         os._exit(1)

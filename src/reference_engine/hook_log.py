@@ -93,7 +93,7 @@ def observed(
                 "%s wrote %s, which is no field%s; values of a platform's own belong into additional_config",
                 who,
                 path,
-                f" (did you mean {' or '.join(alike)}?)" if alike else "",
+                f" (did you mean {alike}?)" if alike else "",
             )
     call = HookChanges(hook, diff(before, snapshot(config)))
     logger.debug("%s", call)

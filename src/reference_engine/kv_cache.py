@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from platform_abc.components.kv_cache import DefaultKVCacheConfigBuilder, KVCacheConfigBuilder
 from platform_abc.pickers import has_pickers_v2
@@ -48,7 +48,7 @@ def make_kv_cache_config(
 
 def builder_class(
     platform: PickersLike[Any, Any, Any, Any, Any], config: EngineConfig
-) -> type[KVCacheConfigBuilder]:
+) -> Callable[[EngineConfig], KVCacheConfigBuilder]:
     """Return the builder that the platform names; the default for one made before there was this picker.
 
     Args:
@@ -61,9 +61,7 @@ def builder_class(
     if not has_pickers_v2(platform):
         return DefaultKVCacheConfigBuilder
     picked = platform.get_kv_cache_config_builder_cls(config)
-    # Abstract, which checkers do not want as a class to be made of.
-    base = cast("type[KVCacheConfigBuilder]", KVCacheConfigBuilder)
-    return resolve_picked("get_kv_cache_config_builder_cls", picked, base)
+    return resolve_picked("get_kv_cache_config_builder_cls", picked, KVCacheConfigBuilder)
 
 
 def check_layer_indices(specs: Mapping[str, KVCacheSpec]) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import TypeVar, cast
 
 from platform_abc.qualname import resolve_obj_by_qualname
 
 T = TypeVar("T")
 
 
-def resolve_picked(picker: str, name: object, base: type[T]) -> type[T]:
+def resolve_picked(picker: str, name: object, base: Callable[..., T]) -> Callable[..., T]:
     """Return the class that a picker of the current platform has named.
 
     Args:
         picker: the member that was asked.
         name: its answer.
-        base: what the class must derive from.
+        base: the class that it must derive from.
 
     Raises:
         QualnameError: the name cannot be imported; a note says which picker gave it.
@@ -31,6 +32,8 @@ def resolve_picked(picker: str, name: object, base: type[T]) -> type[T]:
     except ImportError as error:
         error.add_note(f"named by {who}")
         raise
-    if not (isinstance(chosen, type) and issubclass(chosen, base)):
-        raise ValueError(f"{name}, from {who}, does not derive from {base.__module__}.{base.__qualname__}")
+    # A class, but an abstract one is no `type[T]` to checkers.
+    kind = cast("type[T]", base)
+    if not (isinstance(chosen, type) and issubclass(chosen, kind)):
+        raise ValueError(f"{name}, from {who}, does not derive from {kind.__module__}.{kind.__qualname__}")
     return chosen

@@ -6,7 +6,9 @@ import copy
 import pickle
 import subprocess
 import sys
+from threading import Lock
 from types import SimpleNamespace
+from typing import Any
 
 import attrs
 import pytest
@@ -32,6 +34,7 @@ from platform_abc.config import (
     diff,
     get_current_config,
     snapshot,
+    unknown_fields,
     use_config,
 )
 from platform_abc.errors import ConfigError
@@ -262,6 +265,72 @@ def test_a_snapshot_bears_values_that_point_to_themselves_or_cannot_be_shown() -
     flat = snapshot(config)
     assert flat["additional_config.me"] == "(itself)"
     assert "RuntimeError" in str(flat["additional_config.broken"])
+
+
+def test_a_snapshot_bears_cycles_through_lists_deep_nests_and_hostile_values() -> None:
+    """Whatever a user or a hook has put into the free options, a snapshot comes back and compares."""
+
+    class Hostile:
+        def __getattribute__(self, name: str) -> Any:
+            raise RuntimeError("no")
+
+    class Loud(str):
+        def __repr__(self) -> str:
+            raise RuntimeError("no")
+
+    turn: list[Any] = [1]
+    turn.append(turn)
+    through: dict[str, Any] = {"list": []}
+    through["list"].append(through)
+    deep: dict[str, Any] = {}
+    nest: list[Any] = []
+    for _ in range(3000):
+        deep, nest = {"in": deep}, [nest]
+    options = {"turn": turn, "through": through, "deep": deep, "nest": nest}
+    options |= {"hostile": Hostile(), "loud": Loud("x"), "keys": {Lock(): Loud("y")}}
+    config = EngineConfig(additional_config=options)
+    flat = snapshot(config)
+    assert flat["additional_config.turn"] == (1, "(itself)")
+    assert "RuntimeError" in str(flat["additional_config.hostile"])
+    assert flat["additional_config.loud"] == "x"
+    assert [path for path, value in flat.items() if "too deep" in str(value)]
+    assert not list(diff(flat, snapshot(config)))
+    again = EngineConfig(additional_config={**options, "keys": {Lock(): Loud("y")}})
+    assert not list(changes_between(config, again))
+
+
+def test_a_part_that_points_back_to_the_whole_is_checked_once() -> None:
+    """A vendor's subclass of a part may know its config."""
+
+    @attrs.define(slots=False, kw_only=True)
+    class Owned(CacheConfig):
+        owner: Any = None
+
+    config = EngineConfig(cache_config=Owned(block_size=8))
+    config.cache_config.owner = config  # type: ignore[attr-defined]
+    config.validate()
+    assert snapshot(config)["cache_config.owner"] == "(itself)"
+    vars(config.cache_config)["block_size"] = 0
+    with pytest.raises(ConfigError, match=r"cache_config\.block_size = 0"):
+        config.validate()
+
+
+def test_what_hangs_beside_the_fields_is_told_with_what_it_may_mean() -> None:
+    """Dotted path, and fields of that part with a like name."""
+    config = EngineConfig()
+    assert unknown_fields(config) == {}
+    vars(config)["seen"] = 1
+    vars(config.compilation_config.pass_config)["fuse_norm_quants"] = True
+    assert unknown_fields(config) == {
+        "seen": "",
+        "compilation_config.pass_config.fuse_norm_quants": "fuse_norm_quant",
+    }
+
+
+def test_a_refused_name_of_an_enumeration_lists_the_members() -> None:
+    """A string where a member is wanted is told what to write."""
+    with pytest.raises(ConfigError, match=r"cudagraph_mode = 'FULL': expected one of .*CUDAGraphMode\.FULL,"):
+        EngineConfig().compilation_config.cudagraph_mode = "FULL"  # type: ignore[assignment]
 
 
 def test_a_snapshot_is_the_same_for_equal_objects_at_other_addresses() -> None:

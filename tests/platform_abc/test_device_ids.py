@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,6 +20,7 @@ from platform_abc.device_ids import (
     physical_to_visible,
     visible_to_physical,
 )
+from platform_abc.errors import NotSupported
 
 VARIABLE = "CHIP_VISIBLE_DEVICES"
 UUIDS = {"GPU-5f2c11aa-0001": 0, "GPU-5f2c22bb-0002": 1, "MIG-77aa": 1, "GPU-9d": 2}
@@ -166,10 +168,10 @@ def test_identifiers_without_a_lookup_are_an_error_that_says_what_to_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A platform that cannot look up identifiers asks for numbers."""
-    for value in ("GPU-5f2c", "MIG-77aa", "0,GPU-5f2c"):
+    for number, value in enumerate(("GPU-5f2c", "0,MIG-77aa")):
         set_to(monkeypatch, value)
         with pytest.raises(ValueError, match="write the numbers") as caught:
-            logical_to_visible(0, variable=VARIABLE, convert=numbers_only)
+            logical_to_visible(number, variable=VARIABLE, convert=numbers_only)
         assert f"{VARIABLE}={value!r}" in str(caught.value)
 
 
@@ -199,6 +201,37 @@ def test_a_conversion_that_forgets_the_variable_gets_it_added(monkeypatch: pytes
     assert isinstance(caught.value.__cause__, ValueError)
 
 
+def test_two_parts_of_one_device_are_two_logical_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an assignment a logical number is the visible one, though both parts are one physical device."""
+    set_to(monkeypatch, "MIG-1,MIG-2")
+    for number in range(2):
+        assert logical_to_visible(number, variable=VARIABLE, convert=lambda _: 0) == number
+        assert logical_to_physical(number, variable=VARIABLE, convert=lambda _: 0) == 0
+
+
+@pytest.mark.parametrize("error", [KeyError("GPU-5f2c"), IndexError("list"), RuntimeError("driver gone")])
+def test_whatever_a_conversion_raises_names_variable_value_and_cause(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """A look-up that fails is told as one error; that there is none, or no device, passes as it is."""
+    set_to(monkeypatch, "GPU-5f2c")
+
+    def convert(entry: str) -> int:
+        raise error
+
+    for function in (visible_to_physical, physical_to_visible, logical_to_visible):
+        with pytest.raises(ValueError, match=f"{VARIABLE}='GPU-5f2c'.*{type(error).__name__}") as caught:
+            function(0, variable=VARIABLE, convert=convert)
+        assert caught.value.__cause__ is error
+    unsupported = NotSupported("device_control_id_to_physical_device_id", "chip", "use another driver")
+
+    def refuse(entry: str) -> int:
+        raise unsupported
+
+    with pytest.raises(NotSupported):
+        visible_to_physical(0, variable=VARIABLE, convert=refuse)
+
+
 def test_assigned_devices_come_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Logical numbers index the assignment; visible ones still follow the variable."""
     set_to(monkeypatch, "5,3,1")
@@ -217,7 +250,8 @@ def test_assigned_devices_come_before_the_variable(monkeypatch: pytest.MonkeyPat
 def test_an_assignment_names_distinct_devices() -> None:
     """Twice the same device, or a negative one, is refused and changes nothing."""
     assign_physical_devices([4])
-    for ids in ([0, 0], [-1], [True]):
+    bad: list[Any] = [[0, 0], [-1], [True], "01", [[0], [1]]]
+    for ids in bad:
         with pytest.raises(ValueError, match="distinct numbers"):
             assign_physical_devices(ids)
     assert assigned_physical_devices() == (4,)

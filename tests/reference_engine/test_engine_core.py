@@ -111,6 +111,26 @@ def test_a_prompt_larger_than_a_step_is_refused(use_platform: Use) -> None:
     assert "has 8 prompt tokens, a step has room for 7" in result.error
 
 
+def test_a_step_that_raises_costs_no_blocks(use_platform: Use) -> None:
+    """The engine goes on with the next requests, which do not wait for blocks that nobody has."""
+    use_platform()
+    executor = Counting()
+    core = core_of(executor, num_gpu_blocks_override=2)
+    fine = executor.execute
+
+    def broken(requests: Sequence[StepRequest]) -> StepOutput:
+        if len(executor.steps) == 1:
+            raise RuntimeError("the device is gone")
+        return fine(requests)
+
+    executor.execute = broken  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="the device is gone"):
+        core.generate([request("a", 16, 4), request("b", 2, 2)])
+    assert sorted(core.free) == [0, 1]
+    executor.execute = fine  # type: ignore[method-assign]
+    assert len(core.generate([request("c", 20, 4)])[0].tokens) == 4
+
+
 def test_the_second_run_of_the_hooks_is_on_record_and_changes_nothing(use_platform: Use) -> None:
     """In a process of its own, the core constructs the config once more."""
     use_platform()

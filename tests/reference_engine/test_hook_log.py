@@ -38,6 +38,25 @@ def test_a_failed_call_leaves_no_record() -> None:
     assert log.calls == []
 
 
+def test_what_hangs_on_a_part_beside_its_fields_is_told_with_the_hook(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A typing error is a warning with what it may have meant; the same value is told once."""
+    config = EngineConfig()
+    with observed("first", Plat(), config):
+        config.parallel_config.worker_class = "pkg.Worker"  # type: ignore[attr-defined]
+        config.own = 1  # type: ignore[attr-defined]
+    with observed("second", Plat(), config):
+        config.own = 2  # type: ignore[attr-defined]
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        f"hook first of Plat wrote {text}; values of a platform's own belong into additional_config"
+        for text in (
+            "own, which is no field",
+            "parallel_config.worker_class, which is no field (did you mean worker_cls?)",
+        )
+    ]
+
+
 def test_declining_passes_untouched() -> None:
     """`NotSupported` is an answer, not a fault."""
     declined = NotSupported("hook", "P", "do this")

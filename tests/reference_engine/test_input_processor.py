@@ -61,6 +61,15 @@ def test_any_exception_of_the_hook_refuses_that_request_and_names_the_hook(use_p
         process_request(CONFIG, "r", [1], SamplingParams())
 
 
+@pytest.mark.parametrize("answer", [None, "5", True, 4.0])
+def test_a_limit_that_is_no_number_is_told_with_the_hook(use_platform: Use, answer: object) -> None:
+    """The engine does not compute with it."""
+    platform = use_platform()
+    platform.get_max_output_tokens = lambda prompt_len: answer
+    with pytest.raises(ValueError, match="hook get_max_output_tokens of ChangedPlatform returned"):
+        process_request(CONFIG, "r", [1], SamplingParams())
+
+
 def test_requests_need_a_model(use_platform: Use) -> None:
     """Without one it is a config error."""
     use_platform()
