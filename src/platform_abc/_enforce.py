@@ -141,6 +141,9 @@ def _is_a(member: object, kind: type) -> bool:
 
 def _binds(member: object) -> bool:
     """Say whether reading the member on a class or an instance gives something else than the member."""
+    if isinstance(member, functools.partial) and sys.version_info < (3, 14):
+        # Python 3.13 gives it the method, but only to announce that a later version will bind.
+        return False
     return hasattr(type(member), "__get__")
 
 

@@ -7,6 +7,9 @@ platform; `has_runtime` says what it cannot.
 
 The names that engines really read are declared in `TorchNames` with their types. A declared name is a
 descriptor on the class, which is about four times as fast as the way through `__getattr__`.
+
+A platform with a `__getattr__` of its own ends it with `return getattr(super(), "__getattr__")(name)`: checkers do
+not see the one here, so that they find misspelt names.
 """
 
 from __future__ import annotations

@@ -56,6 +56,14 @@ class TestInstances:
         assert cls().no_such_name is None
 
 
+def test_own_names_come_before_the_fallback() -> None:
+    """A `__getattr__` of the vendor passes on what it does not know; dunder names still raise."""
+    platform = vendors.OwnNames()
+    assert platform.acme_serial == "A-1"
+    with pytest.raises(AttributeError):
+        platform.__fancy__
+
+
 @pytest.mark.parametrize(
     ("name", "call"),
     [(name, call) for name, spec in MEMBERS.items() if not name.startswith("__") for call in spec.calls],

@@ -254,6 +254,18 @@ class WithState(Acme):
         self.device_name = "acme-0"
 
 
+class OwnNames(Acme):
+    """A platform may answer some names itself and leave the others to the fallback.
+
+    A checker does not see the fallback, so it is asked for by its name.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "acme_serial":
+            return "A-1"
+        return getattr(super(), "__getattr__")(name)
+
+
 CLASSES: list[type[Acme | ForOurConfig]] = [
     Acme,
     AcmeLite,
@@ -265,6 +277,7 @@ CLASSES: list[type[Acme | ForOurConfig]] = [
     AttrsData,
     Slotted,
     WithState,
+    OwnNames,
 ]
 
 WITH_HANDLES: set[type] = {Data, SlottedData, AttrsData, Slotted, WithState}
