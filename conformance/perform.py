@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
+
+import attrs
 
 from conformance.answers import Answer
 from conformance.context import CheckContext
@@ -23,8 +24,6 @@ def perform(check: Check, context: CheckContext) -> Answer:
     """
     start = time.perf_counter()
     answer = _judge(check, context)
-    import attrs
-
     return attrs.evolve(answer, details=context.details, duration_s=time.perf_counter() - start)
 
 
@@ -109,8 +108,3 @@ def _own_files(context: CheckContext) -> Callable[[str], bool]:
 
 def _line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def trace_of(error: BaseException) -> str:
-    """The traceback of an exception as text."""
-    return "".join(traceback.format_exception(error))
