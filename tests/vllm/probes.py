@@ -92,7 +92,7 @@ def selector_cache(engine: Adapter) -> list[str]:
 def hook_changes(engine: Adapter) -> dict[str, Any]:
     """What vLLM's CPU platform changes in a plain config, as snapshots show it."""
     config, platform = engine.config("plain"), _cpu()
-    engine.give_device(platform, config)  # type: ignore[attr-defined]
+    engine.give_device(platform, config)
     before = dict(engine.snapshot(config))
     with engine.active(platform):
         platform.check_and_update_config(config)
@@ -149,7 +149,7 @@ def device_part(engine: Adapter) -> dict[str, str]:
         platform = type("Chip", (CpuPlatform,), {"device_type": device_type})()
         config = engine.config("plain")
         try:
-            engine.give_device(platform, config)  # type: ignore[attr-defined]
+            engine.give_device(platform, config)
             said[device_type] = config.device_config.device_type
         except NotRun as reason:
             said[device_type] = str(reason)
