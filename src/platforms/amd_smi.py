@@ -8,10 +8,15 @@ variables say. The Python binding has no types, hence the Protocol.
 from __future__ import annotations
 
 import importlib
+import logging
+import os
 import re
+import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NewType, Protocol, cast
+
+_logger = logging.getLogger(__name__)
 
 Handle = NewType("Handle", object)
 """A device, as amdsmi hands it out; valid within one session."""
@@ -56,6 +61,8 @@ class AmdSmiRefused(Exception):
 def session() -> Generator[AmdSmi, None, None]:
     """Start amdsmi for the time of a `with` block; its errors inside become `AmdSmiRefused`.
 
+    Sessions nest and may overlap in threads: amdsmi does not count them, so it is shut down with the last.
+
     Yields:
         The library.
 
@@ -68,16 +75,70 @@ def session() -> Generator[AmdSmi, None, None]:
     except (ImportError, OSError, KeyError, AttributeError) as error:
         # The binding looks for its shared library while it is imported, and fails in several ways.
         raise AmdSmiMissing(f"amdsmi cannot be imported: {error}") from error
-    try:
-        library.amdsmi_init()
-    except library.AmdSmiException as error:
-        raise AmdSmiMissing(f"amdsmi does not start: {error}") from error
+    with _users.lock:
+        if not _users.count:
+            try:
+                library.amdsmi_init()
+            except library.AmdSmiException as error:
+                raise AmdSmiMissing(f"amdsmi does not start: {error}") from error
+        _users.count += 1
     try:
         yield library
     except library.AmdSmiException as error:
         raise AmdSmiRefused(str(error)) from error
     finally:
+        with _users.lock:
+            _users.count -= 1
+            if not _users.count:
+                _shut_down(library)
+
+
+def _shut_down(library: AmdSmi) -> None:
+    try:
         library.amdsmi_shut_down()
+    except library.AmdSmiException as error:
+        # The answer is there already.
+        _logger.debug("amdsmi did not shut down: %s", error)
+
+
+class _Users:
+    """How many sessions of this process are open."""
+
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """Begin with none; in a forked child too, whose other threads and their sessions are gone."""
+        self.lock = threading.Lock()
+        self.count = 0
+
+
+_users: Final = _Users()
+os.register_at_fork(after_in_child=_users.start)
+
+
+def _field(about: Mapping[str, object], name: str) -> str:
+    """Return a field of amdsmi's description of a device as text.
+
+    Raises:
+        AmdSmiRefused: this driver does not know it, which amdsmi spells `N/A`.
+    """
+    text = str(about.get(name, "")).strip()
+    if text.upper() in ("", "N/A"):
+        raise AmdSmiRefused(f"amdsmi does not know {name}")
+    return text
+
+
+def _number(text: str) -> int:
+    """Return a number that amdsmi gave.
+
+    Raises:
+        AmdSmiRefused: it is none.
+    """
+    try:
+        return int(text, 0)
+    except ValueError as error:
+        raise AmdSmiRefused(f"amdsmi answered {text!r} where a number was expected") from error
 
 
 def normalize_arch(name: str) -> str:
@@ -107,33 +168,42 @@ def capability_of(arch: str) -> tuple[int, int] | None:
 
 def arch(library: AmdSmi, handle: Handle) -> str:
     """Return a device's architecture, `gfx942`."""
-    return normalize_arch(str(library.amdsmi_get_gpu_asic_info(handle)["target_graphics_version"]))
+    return normalize_arch(_field(library.amdsmi_get_gpu_asic_info(handle), "target_graphics_version"))
 
 
 def name(library: AmdSmi, handle: Handle) -> str:
-    """Return a device's product name."""
+    """Return a device's product name, else that of its architecture."""
     about = library.amdsmi_get_gpu_asic_info(handle)
-    return _NAMES.get(str(about["device_id"]).lower()) or str(about["market_name"])
+    known = _NAMES.get(str(about.get("device_id")).lower())
+    try:
+        return known or _field(about, "market_name")
+    except AmdSmiRefused:
+        return f"AMD {arch(library, handle)}"
 
 
 def uuid(library: AmdSmi, handle: Handle) -> str:
     """Return a device's UUID."""
-    return library.amdsmi_get_gpu_device_uuid(handle)
+    return _field({"uuid": library.amdsmi_get_gpu_device_uuid(handle)}, "uuid")
 
 
 def total_memory(library: AmdSmi, handle: Handle) -> int:
     """Return a device's memory in bytes."""
-    return int(library.amdsmi_get_gpu_memory_total(handle, library.AmdSmiMemoryType.VRAM))
+    return _number(str(library.amdsmi_get_gpu_memory_total(handle, library.AmdSmiMemoryType.VRAM)))
 
 
 def used_memory(library: AmdSmi, handle: Handle) -> int:
     """Return the bytes of a device's memory that are in use."""
-    return int(library.amdsmi_get_gpu_memory_usage(handle, library.AmdSmiMemoryType.VRAM))
+    return _number(str(library.amdsmi_get_gpu_memory_usage(handle, library.AmdSmiMemoryType.VRAM)))
 
 
 def compute_units(library: AmdSmi, handle: Handle) -> int:
     """Return the number of a device's compute units."""
-    return int(str(library.amdsmi_get_gpu_asic_info(handle)["num_compute_units"]))
+    return _number(_field(library.amdsmi_get_gpu_asic_info(handle), "num_compute_units"))
+
+
+def numa_node(library: AmdSmi, handle: Handle) -> int:
+    """Return the NUMA node that a device is attached to; negative where the machine has no such notion."""
+    return _number(str(library.amdsmi_topo_get_numa_node_number(handle)))
 
 
 def all_linked(library: AmdSmi, handles: Sequence[Handle]) -> bool:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from platform_abc import device_ids
 from platform_abc.errors import ConfigError
 from platforms.attention_choice import SDPA_BACKENDS, SDPA_CACHE_DTYPES, check_name
 
@@ -101,7 +102,8 @@ def check_parallelism(device_name: str, config: EngineConfig) -> None:
         if size != 1:
             raise ConfigError(
                 f"parallel_config.{field} = {size}: expected 1 on {device_name}, whose worker divides a "
-                "model by tensor_parallel_size only"
+                "model by tensor_parallel_size only; set that one, or name a worker of yours in "
+                "parallel_config.worker_cls"
             )
 
 
@@ -119,7 +121,7 @@ def refuse_static_graphs(device_name: str, config: EngineConfig) -> None:
     if mode.name != "NONE":
         raise ConfigError(
             f"compilation_config.cudagraph_mode = {mode.name}: expected NONE on {device_name}, where this "
-            "package has no wrapper that captures graphs"
+            "package has no wrapper that captures graphs; leave it out"
         )
 
 
@@ -152,8 +154,9 @@ def check_model_dtype(device_name: str, config: EngineConfig, supported: Sequenc
         ConfigError: naming the field and the dtypes that work.
     """
     model = config.model_config
-    if model is not None and not isinstance(model.dtype, str):
-        check_dtype(device_name, model.dtype, supported, field="model_config.dtype")
+    if model is not None and model.dtype != "auto":
+        spelling = _SPELLINGS.get(str(model.dtype), model.dtype)
+        check_dtype(device_name, spelling, supported, field="model_config.dtype")
 
 
 def check_dtype(device_name: str, dtype: object, supported: Sequence[str], *, field: str = "dtype") -> None:
@@ -161,7 +164,7 @@ def check_dtype(device_name: str, dtype: object, supported: Sequence[str], *, fi
 
     Args:
         device_name: the device, for the message.
-        dtype: a torch dtype.
+        dtype: a torch dtype, or its name.
         supported: names of torch dtypes.
         field: where the value stands, for the message.
 
@@ -190,7 +193,7 @@ def check_cache_dtype(device_name: str, config: EngineConfig) -> None:
     if asked not in SDPA_CACHE_DTYPES:
         raise ConfigError(
             f"cache_config.cache_dtype = {asked}: expected one of {', '.join(SDPA_CACHE_DTYPES)} on "
-            f"{device_name}"
+            f"{device_name}; auto keeps the model's own dtype"
         )
 
 
@@ -206,6 +209,10 @@ def torch_dtypes(names: Sequence[str]) -> list[torch.dtype]:
     return [known[name] for name in names]
 
 
+_SPELLINGS: Final = {"half": "float16", "float": "float32"}
+"""Short spellings of a model's dtype, and what they mean."""
+
+
 # --- devices
 
 
@@ -214,8 +221,11 @@ def visible_entries(variable: str) -> list[str]:
 
     Args:
         variable: its name.
+
+    Raises:
+        ValueError: it is no list of distinct devices; with its value.
     """
-    return [entry.strip() for entry in os.environ.get(variable, "").split(",") if entry.strip()]
+    return list(device_ids.visible_entries(variable) or ())
 
 
 def shown_variable(variable: str) -> str:
@@ -223,21 +233,20 @@ def shown_variable(variable: str) -> str:
     return f"{variable}={os.environ.get(variable, '')}"
 
 
-def device_index(device: torch.types.Device) -> int:
+def device_index(device: torch.types.Device, kind: str) -> int | None:
     """Return the visible index that a device argument of torch stands for.
 
     Args:
         device: a `torch.device`, a text such as `"cuda:1"`, a number, or None.
+        kind: the type that the device must be of.
 
     Returns:
-        The index; 0 where the argument names none.
+        The index; None where the argument names none, which means the current device.
 
     Raises:
-        ValueError: the text is none that torch takes.
+        ValueError: the text is none that torch takes, or the device is of another type.
     """
-    if device is None:
-        return 0
-    if isinstance(device, int):
+    if device is None or isinstance(device, int):
         return device
     if isinstance(device, str):
         import torch
@@ -246,7 +255,10 @@ def device_index(device: torch.types.Device) -> int:
             device = torch.device(device)
         except RuntimeError as error:
             raise ValueError(f"expected a device such as 'cpu' or 'cuda:1', got {device!r}") from error
-    return device.index or 0
+    require_device_type(device, kind)
+    # The stubs of torch leave out that a device may have no index.
+    index: int | None = device.index
+    return index
 
 
 def require_id(device_id: int) -> None:

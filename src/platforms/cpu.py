@@ -222,9 +222,23 @@ class CpuPlatform(NativePlatform):
 
         Raises:
             DeviceUnavailable: the operating system does not say.
+            ValueError: the device is of another type.
         """
-        state = cls._memory(common.device_index(device), "get_current_memory_usage")
+        state = cls._memory(common.device_index(device, "cpu") or 0, "get_current_memory_usage")
         return float(state.used)
+
+    @classmethod
+    def get_all_gpu_pci_bus_ids(cls) -> dict[int, str]:
+        """Refuse: a processor is not on the PCI bus.
+
+        Raises:
+            NotSupported: always.
+        """
+        raise NotSupported(
+            "get_all_gpu_pci_bus_ids",
+            cls.__name__,
+            "ask the platform of an accelerator: a processor has no PCI bus id",
+        )
 
     @classmethod
     def mem_get_info(cls, device: torch.types.Device = None) -> tuple[int, int]:
@@ -235,13 +249,18 @@ class CpuPlatform(NativePlatform):
 
         Raises:
             DeviceUnavailable: the operating system does not say.
+            ValueError: the device is of another type.
         """
-        state = cls._memory(common.device_index(device), "mem_get_info")
+        state = cls._memory(common.device_index(device, "cpu") or 0, "mem_get_info")
         return state.available, state.total
 
     @classmethod
     def device_count(cls) -> int:
-        """Return how many devices there are: the memory nodes that the variable lists, else one."""
+        """Return how many devices there are: the memory nodes that the variable lists, else one.
+
+        Raises:
+            ValueError: the variable is no list of distinct nodes.
+        """
         return max(1, len(common.visible_entries(cls.device_control_env_var)))
 
     @classmethod

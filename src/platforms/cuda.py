@@ -87,7 +87,7 @@ class CudaPlatform(NvmlCudaPlatform, TorchCudaPlatform):
         """Return the bytes in use on a device, by all processes.
 
         Args:
-            device: the device; the first visible one if None.
+            device: the device; the current one if None.
         """
         if nvml.available():
             return super().get_current_memory_usage(device)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from platform_abc.types import PlatformEnum
 from platforms import attention_choice, common
 from platforms.native import NativePlatform
-from platforms.torch_runtime import runtime
+from platforms.torch_runtime import require_index, runtime
 
 if TYPE_CHECKING:
     import torch
@@ -138,11 +138,14 @@ class CudaPlatformBase(NativePlatform, abstract=True):
         Raises:
             ValueError: it is of another type.
             DeviceUnavailable: there is no device.
+            IndexError: there are not so many devices.
         """
         common.require_device_type(device, "cuda")
         import torch
 
-        runtime("cuda", "set_device", cls.__name__, REMEDY).set_device(device)
+        found = runtime("cuda", "set_device", cls.__name__, REMEDY)
+        require_index(device.index or 0, found.device_count(), cls.device_control_env_var)
+        found.set_device(device)
         # torch alone only notes the device; the allocation binds this thread to it.
         torch.zeros(1, device=device)
 
@@ -203,6 +206,10 @@ class CudaPlatformBase(NativePlatform, abstract=True):
         return make_nccl_group(cls.device_name, backend, prefix_store, group_rank, group_size, timeout)
 
     # --- capabilities
+
+    def is_sleep_mode_available(self) -> bool:
+        """Say no: this package has no allocator that gives memory back while the engine sleeps."""
+        return False
 
     @classmethod
     def support_hybrid_kv_cache(cls) -> bool:

@@ -14,7 +14,7 @@ from platforms import common, nvml
 from platforms.cuda_base import REMEDY, CudaPlatformBase
 from platforms.host_memory import host_memory
 from platforms.host_processor import cpus_of_node, node_of_cpu
-from platforms.torch_runtime import Properties, properties, require_index
+from platforms.torch_runtime import Properties, device_index, properties, require_physical
 
 if TYPE_CHECKING:
     import torch
@@ -61,13 +61,7 @@ class NvmlCudaPlatform(CudaPlatformBase):
         physical = cls.visible_device_id_to_physical_device_id(device_id)
         if entries is not None and not entries[device_id].isdecimal():
             return nvml.handle_by_identifier(library, entries[device_id])
-        count = library.nvmlDeviceGetCount()
-        if entries is not None and physical >= count:
-            raise ValueError(
-                f"{common.shown_variable(cls.device_control_env_var)}: there is no device {physical}, "
-                f"NVML counts {count}"
-            )
-        require_index(physical, count)
+        require_physical(physical, library.nvmlDeviceGetCount(), cls.device_control_env_var)
         return library.nvmlDeviceGetHandleByIndex(physical)
 
     # --- ids
@@ -103,16 +97,20 @@ class NvmlCudaPlatform(CudaPlatformBase):
     def device_count(cls) -> int:
         """Return how many devices this process sees.
 
-        It follows the variable as it is now, where torch keeps the first answer; a negative entry hides
-        itself and all after it, as for CUDA.
+        It follows the variable as it is now, where torch keeps the first answer. As for CUDA, an entry that
+        names no device hides itself and all after it, and with an entry twice there is none.
         """
         value = os.environ.get(cls.device_control_env_var, "")
-        if value.strip():
-            shown = [entry.strip() for entry in value.split(",") if entry.strip()]
-            return next((i for i, entry in enumerate(shown) if entry.startswith("-")), len(shown))
+        entries = [entry.strip() for entry in value.split(",") if entry.strip()]
+        if len(set(entries)) < len(entries):
+            return 0
         try:
             with nvml.session() as library:
-                return library.nvmlDeviceGetCount()
+                if not value.strip():
+                    return library.nvmlDeviceGetCount()
+                return next(
+                    (i for i, entry in enumerate(entries) if not nvml.is_known(library, entry)), len(entries)
+                )
         except (nvml.NvmlMissing, nvml.NvmlRefused):
             return 0
 
@@ -130,7 +128,10 @@ class NvmlCudaPlatform(CudaPlatformBase):
             ValueError: the variable holds what names no device.
         """
         entries = device_ids.visible_entries(cls.device_control_env_var)
-        key = str(device_id) if entries is None or device_id >= len(entries) else entries[device_id]
+        key = str(device_id)
+        if entries is not None:
+            # An id that the variable does not list has no answer to keep: it is refused below.
+            key = entries[device_id] if 0 <= device_id < len(entries) else ""
         kept = _CAPABILITIES.get(key)
         if kept is None:
             try:
@@ -186,13 +187,13 @@ class NvmlCudaPlatform(CudaPlatformBase):
         """Return the bytes in use on a device, by all processes.
 
         Args:
-            device: the device; the first visible one if None.
+            device: the device; the current one if None.
 
         Raises:
             DeviceUnavailable: there is no device.
             IndexError: there are not so many devices.
         """
-        return float(cls._memory("get_current_memory_usage", common.device_index(device))[1])
+        return float(cls._memory("get_current_memory_usage", device_index(device, "cuda"))[1])
 
     @classmethod
     def _memory(cls, member: str, device_id: int) -> tuple[int, int]:
@@ -313,7 +314,7 @@ class NvmlCudaPlatform(CudaPlatformBase):
 
     @classmethod
     def _torch(cls, member: str, device_id: int) -> Properties:
-        return properties("cuda", device_id, member, cls.__name__, REMEDY)
+        return properties("cuda", device_id, member, cls.__name__, REMEDY, cls.device_control_env_var)
 
 
 _CAPABILITIES: dict[str, DeviceCapability] = {}
@@ -345,13 +346,13 @@ def _memory(library: nvml.Nvml, handle: nvml.Handle) -> tuple[int, int] | None:
 
 
 def _multiprocessors(library: nvml.Nvml, handle: nvml.Handle) -> int | None:
-    if nvml.is_mig(library, handle):
-        return int(library.nvmlDeviceGetAttributes(handle).multiprocessorCount)
     per_unit = nvml.CORES_PER_MULTIPROCESSOR.get(_capability(library, handle))
     try:
+        if nvml.is_mig(library, handle):
+            return int(library.nvmlDeviceGetAttributes(handle).multiprocessorCount)
         cores = library.nvmlDeviceGetNumGpuCores(handle)
     except (library.NVMLError, AttributeError):
-        # Older bindings lack the function.
+        # Older bindings lack the functions.
         return None
     return None if per_unit is None or cores % per_unit else cores // per_unit
 

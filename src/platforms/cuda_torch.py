@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from platform_abc.errors import DeviceUnavailable, NotSupported
 from platform_abc.types import DeviceCapability
-from platforms import common
 from platforms.cuda_base import REMEDY, CudaPlatformBase
-from platforms.torch_runtime import Properties, pci_bus_id, properties, require_index, runtime
+from platforms.torch_runtime import Properties, device_index, pci_bus_id, properties, require_index, runtime
 
 if TYPE_CHECKING:
     import torch
@@ -25,7 +24,7 @@ class TorchCudaPlatform(CudaPlatformBase):
 
     @classmethod
     def _properties(cls, member: str, device_id: int) -> Properties:
-        return properties("cuda", device_id, member, cls.__name__, REMEDY)
+        return properties("cuda", device_id, member, cls.__name__, REMEDY, cls.device_control_env_var)
 
     @classmethod
     def get_device_capability(cls, device_id: int = 0) -> DeviceCapability | None:
@@ -41,7 +40,7 @@ class TorchCudaPlatform(CudaPlatformBase):
             found = runtime("cuda", "get_device_capability", cls.__name__, REMEDY)
         except DeviceUnavailable:
             return None
-        require_index(device_id, found.device_count())
+        require_index(device_id, found.device_count(), cls.device_control_env_var)
         return DeviceCapability(*found.get_device_capability(device_id))
 
     @classmethod
@@ -94,15 +93,16 @@ class TorchCudaPlatform(CudaPlatformBase):
         """Return the bytes in use on a device, by all processes.
 
         Args:
-            device: the device; the first visible one if None.
+            device: the device; the current one if None.
 
         Raises:
             DeviceUnavailable: there is no device.
             IndexError: there are not so many devices.
+            ValueError: it is of another type.
         """
-        index = common.device_index(device)
+        index = device_index(device, "cuda")
         found = runtime("cuda", "get_current_memory_usage", cls.__name__, REMEDY)
-        require_index(index, found.device_count())
+        require_index(index, found.device_count(), cls.device_control_env_var)
         free, total = found.mem_get_info(index)
         return float(total - free)
 

@@ -15,8 +15,8 @@ from typing import Final
 
 from platforms.host_memory import ROOT, read_text
 
-_NAME_KEYS: Final = ("model name", "Processor", "cpu model", "cpu", "uarch", "processor 0")
-"""Where `/proc/cpuinfo` has a name: x86, old ARM, MIPS and LoongArch, POWER, RISC-V, s390x."""
+_NAME_KEYS: Final = ("model name", "Model Name", "Processor", "cpu model", "cpu", "uarch", "processor 0")
+"""Where `/proc/cpuinfo` has a name: x86, LoongArch, old ARM, MIPS, POWER, RISC-V, s390x."""
 
 
 def parse_id_list(text: str) -> list[int]:
@@ -95,7 +95,16 @@ def machine_id(root: Path = ROOT) -> str | None:
         text = (read_text(root / path) or "").strip().lower()
         if re.fullmatch(r"[0-9a-f]{32}", text):
             return text
-    return None
+    return _macos_hardware_id() if root == ROOT and sys.platform == "darwin" else None
+
+
+def _macos_hardware_id() -> str | None:
+    """Return the identifier of this Mac's hardware."""
+    found = re.search(
+        r'"IOPlatformUUID" = "([0-9A-Fa-f-]{36})"',
+        _output("ioreg", "-rd1", "-c", "IOPlatformExpertDevice"),
+    )
+    return found.group(1).replace("-", "").lower() if found else None
 
 
 def macos_has_bfloat16() -> bool:
@@ -104,9 +113,13 @@ def macos_has_bfloat16() -> bool:
 
 
 def _sysctl(name: str) -> str:
+    # An unknown name makes the command fail, which then means "no".
+    return _output("sysctl", "-n", name)
+
+
+def _output(*command: str) -> str:
     try:
-        # An unknown name makes the command fail, which then means "no".
-        done = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, timeout=5, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

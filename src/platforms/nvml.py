@@ -8,9 +8,12 @@ variable changes what index 0 means to it. The Python binding has no types, henc
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Final, NewType, Protocol, cast
+
+_logger = logging.getLogger(__name__)
 
 Handle = NewType("Handle", object)
 """A device or MIG instance, as NVML hands it out; valid within one session."""
@@ -106,7 +109,11 @@ def session() -> Generator[Nvml, None, None]:
     except library.NVMLError as error:
         raise NvmlRefused(str(error)) from error
     finally:
-        library.nvmlShutdown()
+        try:
+            library.nvmlShutdown()
+        except library.NVMLError as error:
+            # The answer is there already; other code of this process may have shut NVML down for all.
+            _logger.debug("NVML did not shut down: %s", error)
 
 
 def available() -> bool:
@@ -128,8 +135,18 @@ def is_mig(library: Nvml, handle: Handle) -> bool:
     """Say whether the handle is a MIG instance; drivers that know no MIG have none."""
     try:
         return bool(library.nvmlDeviceIsMigDeviceHandle(handle))
-    except library.NVMLError:
+    except (library.NVMLError, AttributeError):
+        # Bindings that know no MIG lack the function.
         return False
+
+
+def is_known(library: Nvml, identifier: str) -> bool:
+    """Say whether a device answers to what `CUDA_VISIBLE_DEVICES` may hold; see `handle_by_identifier`."""
+    try:
+        handle_by_identifier(library, identifier)
+    except ValueError:
+        return False
+    return True
 
 
 def whole_device(library: Nvml, handle: Handle) -> Handle:

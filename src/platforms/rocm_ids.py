@@ -15,6 +15,7 @@ from platform_abc import device_ids
 HIP: Final = "HIP_VISIBLE_DEVICES"
 CUDA: Final = "CUDA_VISIBLE_DEVICES"
 ROCR: Final = "ROCR_VISIBLE_DEVICES"
+VARIABLES: Final = (HIP, CUDA, ROCR)
 
 
 def variable() -> str:
@@ -42,12 +43,23 @@ def physical(visible: int) -> int:
         IndexError: a variable makes fewer devices visible.
         ValueError: a variable is malformed, or holds an identifier instead of numbers.
     """
-    outer = device_ids.visible_to_physical(visible, variable=variable(), convert=_number(variable()))
-    return device_ids.visible_to_physical(outer, variable=ROCR, convert=_number(ROCR))
+    name = variable()
+    outer = device_ids.visible_to_physical(visible, variable=name, convert=_number(name))
+    try:
+        return device_ids.visible_to_physical(outer, variable=ROCR, convert=_number(ROCR))
+    except IndexError as error:
+        if device_ids.visible_entries(name) is None:
+            raise
+        raise ValueError(
+            f"{name}={os.environ[name]!r} names device {outer} of those that {ROCR}={os.environ[ROCR]!r} "
+            f"leaves, which are fewer; {name} counts from 0 within them"
+        ) from error
 
 
 def count(all_devices: int) -> int:
     """Return how many devices are visible.
+
+    As for HIP, an entry beyond the devices that there are hides itself and all after it.
 
     Args:
         all_devices: how many the machine has.
@@ -55,11 +67,13 @@ def count(all_devices: int) -> int:
     Raises:
         ValueError: a variable is malformed.
     """
-    for name in (variable(), ROCR):
+    left = all_devices
+    for name in (ROCR, variable()):
         entries = device_ids.visible_entries(name)
         if entries is not None:
-            return len(entries)
-    return all_devices
+            beyond = (i for i, entry in enumerate(entries) if entry.isdecimal() and int(entry) >= left)
+            left = next(beyond, len(entries))
+    return left
 
 
 def _number(name: str) -> device_ids.Convert:

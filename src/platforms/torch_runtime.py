@@ -6,9 +6,12 @@ torch is imported here, when something is asked; most questions create a device 
 # ruff: noqa: D102  the names are torch's, and so are their meanings
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from platform_abc.errors import DeviceUnavailable
+from platforms import common
 
 if TYPE_CHECKING:
     import torch
@@ -61,7 +64,9 @@ def runtime(kind: Kind, member: str, platform: str, remedy: str) -> Runtime:
     return found
 
 
-def properties(kind: Kind, device_id: int, member: str, platform: str, remedy: str) -> Properties:
+def properties(
+    kind: Kind, device_id: int, member: str, platform: str, remedy: str, *variables: str
+) -> Properties:
     """Return torch's properties of a device.
 
     Args:
@@ -70,28 +75,79 @@ def properties(kind: Kind, device_id: int, member: str, platform: str, remedy: s
         member: the hook that asks.
         platform: the class that asks.
         remedy: what makes a device appear.
+        variables: what may hide devices, for the error.
 
     Raises:
         DeviceUnavailable: there is no device at all.
         IndexError: there are devices, but not so many.
     """
     found = runtime(kind, member, platform, remedy)
-    require_index(device_id, found.device_count())
+    require_index(device_id, found.device_count(), *variables)
     return found.get_device_properties(device_id)
 
 
-def require_index(device_id: int, count: int) -> None:
+def device_index(device: torch.types.Device, kind: Kind) -> int:
+    """Return the visible index that a device argument of torch stands for, without creating a context.
+
+    Args:
+        device: a `torch.device`, a text such as `"cuda:1"`, a number, or None.
+        kind: whose device is meant.
+
+    Returns:
+        The index; where the argument names none that of the current device, 0 until one was set.
+
+    Raises:
+        ValueError: the text is none that torch takes, or the device is of another type.
+    """
+    name = "xpu" if kind == "xpu" else "cuda"
+    index = common.device_index(device, name)
+    if index is not None:
+        return index
+    torch = sys.modules.get("torch")
+    found = cast("Runtime | None", getattr(torch, name, None))
+    return found.current_device() if found is not None and found.is_initialized() else 0
+
+
+def require_index(device_id: int, count: int, *variables: str) -> None:
     """Refuse an id that no visible device has.
 
     Args:
         device_id: visible id.
         count: number of visible devices.
+        variables: what may hide devices; those that are set are named.
 
     Raises:
-        IndexError: naming both.
+        IndexError: naming both numbers.
     """
     if not 0 <= device_id < count:
-        raise IndexError(f"device {device_id} does not exist: {count} are visible, numbered from 0")
+        raise IndexError(
+            f"device {device_id} does not exist: {count} are visible, numbered from 0{_settings(variables)}"
+        )
+
+
+def require_physical(device_id: int, count: int, *variables: str) -> None:
+    """Refuse a physical id that the machine does not have.
+
+    Args:
+        device_id: physical id.
+        count: number of devices of the machine.
+        variables: what the id may come from.
+
+    Raises:
+        ValueError: one of the variables is set, and named with its value.
+        IndexError: none is.
+    """
+    if 0 <= device_id < count:
+        return
+    settings = _settings(variables)
+    text = f"device {device_id} does not exist: this machine has {count}, numbered from 0{settings}"
+    raise ValueError(text) if settings else IndexError(text)
+
+
+def _settings(variables: tuple[str, ...]) -> str:
+    """Return ` (NAME='value', …)` of the variables that are set; empty if none is."""
+    shown = [f"{name}={os.environ[name]!r}" for name in variables if os.environ.get(name, "").strip()]
+    return f" ({', '.join(shown)})" if shown else ""
 
 
 def pci_bus_id(of: Properties) -> str | None:

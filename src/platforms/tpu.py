@@ -14,7 +14,7 @@ from platform_abc.errors import ConfigError, DeviceUnavailable, MissingDependenc
 from platform_abc.types import DeviceCapability, PlatformEnum
 from platforms import attention_choice, common
 from platforms.native import NativePlatform
-from platforms.torch_runtime import require_index
+from platforms.torch_runtime import require_physical
 from platforms.tpu_chips import Chip, chips
 
 if TYPE_CHECKING:
@@ -149,12 +149,13 @@ class TpuPlatform(NativePlatform):
         Raises:
             DeviceUnavailable: this host has no TPU.
             IndexError: there are not so many chips.
+            ValueError: the variable names a chip that there is not.
         """
         found = chips()
         if not found:
             raise DeviceUnavailable(member, cls.__name__, _REMEDY)
         physical = cls.visible_device_id_to_physical_device_id(device_id)
-        require_index(physical, len(found))
+        require_physical(physical, len(found), cls.device_control_env_var)
         return found[physical]
 
     @classmethod
@@ -207,7 +208,11 @@ class TpuPlatform(NativePlatform):
 
     @classmethod
     def device_count(cls) -> int:
-        """Return how many chips this process sees."""
+        """Return how many chips this process sees.
+
+        Raises:
+            ValueError: the variable is no list of distinct chips.
+        """
         return len(common.visible_entries(cls.device_control_env_var)) or len(chips())
 
     @classmethod

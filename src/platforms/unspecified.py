@@ -9,6 +9,8 @@ from platform_abc.types import PlatformEnum
 from platforms.native import NativePlatform
 
 if TYPE_CHECKING:
+    import torch
+
     from platform_abc.config import AttentionBackendEnum, AttentionSelectorConfig, EngineConfig
 
 REMEDY: Final = (
@@ -69,3 +71,39 @@ class UnspecifiedPlatform(NativePlatform):
             DeviceUnavailable: always.
         """
         raise DeviceUnavailable("get_device_name", cls.__name__, REMEDY)
+
+    @classmethod
+    def get_device_total_memory(cls, device_id: int = 0) -> NoReturn:
+        """Refuse: there is no device with memory.
+
+        Args:
+            device_id: not read.
+
+        Raises:
+            DeviceUnavailable: always.
+        """
+        raise DeviceUnavailable("get_device_total_memory", cls.__name__, REMEDY)
+
+    @classmethod
+    def set_device(cls, device: torch.device) -> NoReturn:
+        """Refuse: there is no device to make current.
+
+        Args:
+            device: not read.
+
+        Raises:
+            DeviceUnavailable: always.
+        """
+        raise DeviceUnavailable("set_device", cls.__name__, REMEDY)
+
+    @classmethod
+    def manual_seed_all(cls, seed: int) -> NoReturn:
+        """Refuse: there is no device to seed.
+
+        Args:
+            seed: not read.
+
+        Raises:
+            DeviceUnavailable: always.
+        """
+        raise DeviceUnavailable("manual_seed_all", cls.__name__, REMEDY)

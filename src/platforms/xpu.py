@@ -9,7 +9,7 @@ from platform_abc.errors import ConfigError, NotSupported
 from platform_abc.types import DeviceCapability, PlatformEnum
 from platforms import attention_choice, common
 from platforms.native import NativePlatform
-from platforms.torch_runtime import Properties, properties, require_index, runtime
+from platforms.torch_runtime import Properties, device_index, properties, require_index, runtime
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -139,7 +139,7 @@ class XPUPlatform(NativePlatform):
     def _properties(cls, member: str, device_id: int) -> Properties:
         # The map checks the id against the variable and names it; torch has applied it already.
         cls.visible_device_id_to_physical_device_id(device_id)
-        return properties("xpu", device_id, member, cls.__name__, REMEDY)
+        return properties("xpu", device_id, member, cls.__name__, REMEDY, cls.device_control_env_var)
 
     @classmethod
     def get_device_capability(cls, device_id: int = 0) -> DeviceCapability | None:
@@ -198,15 +198,16 @@ class XPUPlatform(NativePlatform):
         """Return the bytes in use on a device, by all processes.
 
         Args:
-            device: the device; the first visible one if None.
+            device: the device; the current one if None.
 
         Raises:
             DeviceUnavailable: there is no device.
             IndexError: there are not so many devices.
+            ValueError: it is of another type.
         """
-        index = common.device_index(device)
+        index = device_index(device, "xpu")
         found = runtime("xpu", "get_current_memory_usage", cls.__name__, REMEDY)
-        require_index(index, found.device_count())
+        require_index(index, found.device_count(), cls.device_control_env_var)
         free, total = found.mem_get_info(index)
         return float(total - free)
 
@@ -236,9 +237,12 @@ class XPUPlatform(NativePlatform):
         Raises:
             ValueError: it is of another type.
             DeviceUnavailable: there is no device.
+            IndexError: there are not so many devices.
         """
         common.require_device_type(device, "xpu")
-        runtime("xpu", "set_device", cls.__name__, REMEDY).set_device(device)
+        found = runtime("xpu", "set_device", cls.__name__, REMEDY)
+        require_index(device.index or 0, found.device_count(), cls.device_control_env_var)
+        found.set_device(device)
 
     @classmethod
     def manual_seed_all(cls, seed: int) -> None:
@@ -296,6 +300,10 @@ class XPUPlatform(NativePlatform):
         return make_xccl_group(cls.device_name, backend, prefix_store, group_rank, group_size, timeout)
 
     # --- capabilities
+
+    def is_sleep_mode_available(self) -> bool:
+        """Say no: this package has no allocator that gives memory back while the engine sleeps."""
+        return False
 
     @classmethod
     def support_hybrid_kv_cache(cls) -> bool:

@@ -559,12 +559,44 @@ def test_device_arguments_of_torch_are_understood() -> None:
     """A text, a number, a device or nothing."""
     import torch
 
-    assert [common.device_index(d) for d in (None, 2, "cpu", "cuda:3", torch.device("cpu"))] == [
-        0,
+    assert [common.device_index(d, "cpu") for d in (None, 2, "cpu", "cpu:3", torch.device("cpu"))] == [
+        None,
         2,
-        0,
+        None,
         3,
-        0,
+        None,
     ]
     with pytest.raises(ValueError, match="'nonsense'"):
-        common.device_index("nonsense")
+        common.device_index("nonsense", "cpu")
+
+
+@pytest.mark.parametrize("value", [",", "0,,1", "0,0", "-1"])
+def test_a_malformed_list_of_nodes_is_named_by_every_query(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    """Counting devices does not read the variable in another way than the queries do."""
+    monkeypatch.setenv("CPU_VISIBLE_MEMORY_NODES", value)
+    for query in (
+        CpuPlatform.device_count,
+        CpuPlatform.get_device_total_memory,
+        CpuPlatform.get_all_device_numa_nodes,
+    ):
+        with pytest.raises(ValueError, match=f"CPU_VISIBLE_MEMORY_NODES='{value}'"):
+            query()
+
+
+def test_a_device_of_another_type_has_no_memory_here() -> None:
+    """The memory of a GPU is not the host's."""
+    for query in (CpuPlatform.get_current_memory_usage, CpuPlatform.mem_get_info):
+        with pytest.raises(ValueError, match="of the type 'cpu', got cuda:1"):
+            query("cuda:1")
+
+
+def test_a_dtype_given_as_text_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spelling that the engine did not resolve is refused like the dtype; `auto` is decided later."""
+    monkeypatch.setattr(CpuPlatform, "_dtype_names", classmethod(lambda cls: ("bfloat16", "float32")))
+    for spelling in ("half", "float16"):
+        with pytest.raises(ConfigError, match="model_config.dtype = float16"):
+            CpuPlatform.check_and_update_config(EngineConfig(model_config=ModelConfig(dtype=spelling)))
+    for spelling in ("auto", "float", "bfloat16"):
+        CpuPlatform.check_and_update_config(EngineConfig(model_config=ModelConfig(dtype=spelling)))

@@ -12,6 +12,7 @@ import pytest
 from platforms import host_processor as hp
 
 CPUINFO = {
+    "loongarch": ("processor\t\t: 0\nModel Name\t\t: Loongson-3A5000-HV\n", "Loongson-3A5000-HV"),
     "x86": ("processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R)  Platinum 8480+\n", "Intel(R) Xeon(R) Platinum 8480+"),
     "power": ("processor\t: 0\ncpu\t\t: POWER10 (architected), altivec supported\nclock\t\t: 3550MHz\n", "POWER10 (architected), altivec supported"),
     "riscv": ("processor\t: 0\nhart\t\t: 2\nisa\t\t: rv64imafdcv\nuarch\t\t: sifive,u74-mc\n", "sifive,u74-mc"),
@@ -157,3 +158,15 @@ def test_a_mac_says_whether_it_has_bfloat16(
     assert not hp.macos_has_bfloat16()
     monkeypatch.setattr(sys, "platform", "darwin")
     assert hp.macos_has_bfloat16() is has_it
+
+
+def test_a_mac_is_known_by_its_hardware(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """macOS has no machine-id file; a recorded tree is never answered from the machine below it."""
+    output = '    "IOPlatformUUID" = "4C4C4544-0033-4A10-8052-B7C04F4E3432"\n'
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, stdout=output))
+    monkeypatch.setattr(hp, "read_text", lambda _: None)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert hp.machine_id() == "4c4c454400334a108052b7c04f4e3432"
+    assert hp.machine_id(tmp_path) is None
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 1, stdout=""))
+    assert hp.machine_id() is None

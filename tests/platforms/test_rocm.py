@@ -210,7 +210,7 @@ def test_an_identifier_or_a_number_too_large_is_named(
     with pytest.raises(ValueError, match="HIP_VISIBLE_DEVICES='GPU-b4ff'"):
         RocmPlatform.get_device_name()
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "5")
-    with pytest.raises(IndexError, match="device 5 does not exist: 2"):
+    with pytest.raises(ValueError, match=r"device 5 does not exist: .* has 2.*HIP_VISIBLE_DEVICES='5'"):
         RocmPlatform.get_device_name()
 
 
@@ -397,3 +397,79 @@ def test_device_and_seed_reach_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     RocmPlatform.manual_seed_all(3)
     assert (runtime.current, runtime.seeds) == (1, [3])
     assert RocmPlatform().get_global_graph_pool() is not None
+
+
+@pytest.mark.parametrize("field", ["target_graphics_version", "num_compute_units"])
+def test_what_amdsmi_spells_as_unknown_torch_answers(
+    mi300x: fakes.FakeAmdSmi, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    """`N/A` is no architecture and no number."""
+    torch_device.install(monkeypatch, "cuda", [torch_device.mi300x()], hip="6.4")
+    monkeypatch.setattr(mi300x.devices[0], field, "N/A")
+    assert RocmPlatform.get_device_capability() == (9, 4)
+    assert RocmPlatform.num_compute_units() == 304
+
+
+def test_a_device_without_a_name_has_its_architectures(mi300x: fakes.FakeAmdSmi) -> None:
+    """Neither the table nor the driver knows it."""
+    mi300x.devices[0].device_id, mi300x.devices[0].market_name = "0xffff", "N/A"
+    assert RocmPlatform.get_device_name() == "AMD gfx942"
+
+
+def test_overlapping_sessions_end_with_the_last(mi300x: fakes.FakeAmdSmi) -> None:
+    """amdsmi does not count its users: one that ends must not take the handles of another."""
+    with amd_smi.session() as outer:
+        with amd_smi.session():
+            assert mi300x.open_sessions == 1
+        assert len(outer.amdsmi_get_processor_handles()) == 2
+    assert mi300x.open_sessions == 0
+
+
+def test_a_failing_shutdown_spoils_no_answer(
+    mi300x: fakes.FakeAmdSmi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is there already."""
+
+    def refuse() -> None:
+        raise fakes.AmdSmiException("AMDSMI_STATUS_NOT_INIT")
+
+    monkeypatch.setattr(mi300x, "amdsmi_shut_down", refuse)
+    assert RocmPlatform.num_compute_units() == 304
+
+
+def test_hip_beyond_what_rocr_leaves_names_both(
+    mi300x: fakes.FakeAmdSmi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HIP counts within what ROCR leaves, so the two contradict each other."""
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "1")
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1")
+    with pytest.raises(ValueError, match="HIP_VISIBLE_DEVICES='1'.*ROCR_VISIBLE_DEVICES='1'"):
+        RocmPlatform.get_device_name()
+    assert RocmPlatform.device_count() == 0
+
+
+@pytest.mark.parametrize(
+    ("rocr", "hip", "count"), [(None, "0,5", 1), ("0,1", "1", 1), ("1", None, 1), ("7", None, 0), ("", "", 2)]
+)
+def test_device_count_leaves_out_what_does_not_exist(
+    mi300x: fakes.FakeAmdSmi, monkeypatch: pytest.MonkeyPatch, rocr: str | None, hip: str | None, count: int
+) -> None:
+    """An entry beyond the devices that there are hides itself and all after it."""
+    for name, value in (("ROCR_VISIBLE_DEVICES", rocr), ("HIP_VISIBLE_DEVICES", hip)):
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    assert RocmPlatform.device_count() == count
+
+
+def test_a_device_that_is_not_there_cannot_be_made_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the id."""
+    torch_device.install(monkeypatch, "cuda", [torch_device.mi300x()], hip="6.4")
+    with pytest.raises(IndexError, match="device 3 does not exist"):
+        RocmPlatform.set_device(torch.device("cuda:3"))
+
+
+def test_what_this_package_has_no_means_for_is_denied() -> None:
+    """There is no allocator to sleep with and no graph wrapper."""
+    assert not RocmPlatform().is_sleep_mode_available()
+    assert not RocmPlatform().is_cumem_allocator_available()
+    assert not RocmPlatform.support_static_graph_mode()

@@ -130,12 +130,15 @@ def test_chips_are_known_by_their_pci_ids(v6e_host: None, monkeypatch: pytest.Mo
     assert TpuPlatform.get_device_name(3) == "TPU v6e"
     assert TpuPlatform.get_device_total_memory() == 32 * GIB
     assert TpuPlatform.num_compute_units() == 1
-    with pytest.raises(IndexError, match="device 4 does not exist: 4"):
+    with pytest.raises(IndexError, match="device 4 does not exist: this machine has 4"):
         TpuPlatform.get_device_name(4)
     monkeypatch.setenv(VARIABLE, "2,3")
     assert TpuPlatform.device_count() == 2
     with pytest.raises(IndexError, match=VARIABLE):
         TpuPlatform.get_device_name(2)
+    monkeypatch.setenv(VARIABLE, "0,9")
+    with pytest.raises(ValueError, match=f"device 9 does not exist: .* has 4.*{VARIABLE}='0,9'"):
+        TpuPlatform.get_device_name(1)
     assert "jax" not in sys.modules
 
 

@@ -46,6 +46,9 @@ def test_it_is_no_other_kind() -> None:
         (lambda p: p.check_and_update_config(EngineConfig()), ConfigError),
         (lambda p: p.get_attn_backend_cls(None, attn_selector_config=SELECTOR, num_heads=None), ConfigError),
         (lambda p: p.get_device_name(), DeviceUnavailable),
+        (lambda p: p.get_device_total_memory(), DeviceUnavailable),
+        (lambda p: p.set_device(None), DeviceUnavailable),
+        (lambda p: p.manual_seed_all(0), DeviceUnavailable),
     ],
 )
 def test_what_needs_a_device_says_how_to_get_one(
@@ -61,7 +64,6 @@ def test_what_needs_a_device_says_how_to_get_one(
 def test_device_queries_are_declared_not_supported() -> None:
     """Memory, ids and groups raise the contract's one spelling of "no"."""
     for call in (
-        UnspecifiedPlatform.get_device_total_memory,
         UnspecifiedPlatform.get_current_memory_usage,
         UnspecifiedPlatform.num_compute_units,
         UnspecifiedPlatform.get_device_uuid,

@@ -184,3 +184,32 @@ def test_the_process_group_wants_its_own_backend(tiles: torch_device.FakeRuntime
         XPUPlatform.stateless_init_device_torch_dist_pg("ccl", store, 0, 1, None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no xccl"):
         XPUPlatform.stateless_init_device_torch_dist_pg("xccl", store, 0, 1, None)  # type: ignore[arg-type]
+
+
+def test_a_device_that_is_not_there_is_named_with_the_mask(
+    tiles: torch_device.FakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver leaves out what the mask names and the machine does not have."""
+    monkeypatch.setenv(VARIABLE, "0,1,9")
+    for call in (
+        lambda: XPUPlatform.get_device_name(2),
+        lambda: XPUPlatform.get_current_memory_usage(2),
+        lambda: XPUPlatform.set_device(torch.device("xpu:2")),
+    ):
+        with pytest.raises(IndexError, match=f"device 2 does not exist: 2 are visible.*{VARIABLE}='0,1,9'"):
+            call()
+
+
+def test_two_tiles_of_one_device_are_two_devices(
+    tiles: torch_device.FakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each local rank has its own tile."""
+    monkeypatch.setenv(VARIABLE, "0.0,0.1")
+    assert [XPUPlatform.logical_device_id_to_visible_device_id(i) for i in (0, 1)] == [0, 1]
+
+
+def test_what_this_package_has_no_means_for_is_denied() -> None:
+    """There is no allocator to sleep with and no graph wrapper."""
+    assert not XPUPlatform().is_sleep_mode_available()
+    assert not XPUPlatform().is_cumem_allocator_available()
+    assert not XPUPlatform.support_static_graph_mode()

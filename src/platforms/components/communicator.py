@@ -11,13 +11,30 @@ from platform_abc.components.communicator import DeviceCommunicatorBase
 
 _TAG: Final = 0
 
+_SUMMED: Final = frozenset(
+    {
+        torch.uint8,
+        torch.int8,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+        torch.complex64,
+        torch.complex128,
+    }
+)
+"""Dtypes that gloo, NCCL and XCCL all add up; a sum of any other is taken in a wider one."""
+
 
 class TorchDistributedCommunicator(DeviceCommunicatorBase):
     """Moves tensors by the collectives of the device group.
 
     The methods of the group itself are called, not the functions of `torch.distributed`, so that groups
     which torch's global registry does not know work too. A group of one rank moves nothing. Ranks in
-    arguments are ranks within the group.
+    arguments are ranks within the group. Every dtype works, whatever the backend knows: tensors are moved
+    as bytes, and added up in a wider dtype where need be. A sum of booleans says whether any is true.
     """
 
     def all_reduce(self, input_: torch.Tensor) -> torch.Tensor:
@@ -28,9 +45,9 @@ class TorchDistributedCommunicator(DeviceCommunicatorBase):
         """
         if self.world_size == 1:
             return input_
-        result = input_.clone(memory_format=torch.contiguous_format)
+        result = input_.to(_summing_dtype(input_.dtype), copy=True, memory_format=torch.contiguous_format)
         self.device_group.allreduce([result]).wait()
-        return result
+        return result.to(input_.dtype)
 
     def all_gather(self, input_: torch.Tensor, dim: int = -1) -> torch.Tensor:
         """Return all ranks' tensors joined along `dim`, in rank order.
@@ -64,10 +81,11 @@ class TorchDistributedCommunicator(DeviceCommunicatorBase):
             )
         if self.world_size == 1:
             return input_
-        shares = [share.contiguous() for share in input_.chunk(self.world_size, dim=dim)]
+        summed = input_.to(_summing_dtype(input_.dtype))
+        shares = [share.contiguous() for share in summed.chunk(self.world_size, dim=dim)]
         result = torch.empty_like(shares[self.rank_in_group])
         self.device_group.reduce_scatter([result], [shares]).wait()
-        return result
+        return result.to(input_.dtype)
 
     def gather(self, input_: torch.Tensor, dst: int = 0, dim: int = -1) -> torch.Tensor | None:
         """Return all ranks' tensors joined along `dim` on rank `dst`, None elsewhere.
@@ -102,7 +120,7 @@ class TorchDistributedCommunicator(DeviceCommunicatorBase):
         if self.world_size == 1:
             return tensor
         moved = tensor.contiguous()
-        self.device_group.broadcast(moved, src).wait()
+        self.device_group.broadcast(_bytes(moved), src).wait()
         if moved is not tensor:
             tensor.copy_(moved)
         return tensor
@@ -119,7 +137,7 @@ class TorchDistributedCommunicator(DeviceCommunicatorBase):
         """
         target = self.next_rank() if dst is None else dst
         self._require_other(target)
-        self.device_group.send([tensor.contiguous()], target, _TAG).wait()
+        self.device_group.send([_bytes(tensor.contiguous())], target, _TAG).wait()
 
     def recv(self, size: Sequence[int], dtype: torch.dtype, src: int | None = None) -> torch.Tensor:
         """Return a tensor that another rank sends.
@@ -135,7 +153,7 @@ class TorchDistributedCommunicator(DeviceCommunicatorBase):
         source = self.previous_rank() if src is None else src
         self._require_other(source)
         result = torch.empty(tuple(size), dtype=dtype, device=self.device)
-        self.device_group.recv([result], source, _TAG).wait()
+        self.device_group.recv([_bytes(result)], source, _TAG).wait()
         return result
 
     def barrier(self) -> None:
@@ -146,7 +164,7 @@ class TorchDistributedCommunicator(DeviceCommunicatorBase):
     def _gathered(self, input_: torch.Tensor) -> list[torch.Tensor]:
         own = input_.contiguous()
         parts = [torch.empty_like(own) for _ in range(self.world_size)]
-        self.device_group.allgather([parts], [own]).wait()
+        self.device_group.allgather([[_bytes(part) for part in parts]], [_bytes(own)]).wait()
         return parts
 
     def _require_rank(self, rank: int) -> None:
@@ -159,6 +177,18 @@ class TorchDistributedCommunicator(DeviceCommunicatorBase):
         self._require_rank(rank)
         if rank == self.rank_in_group:
             raise ValueError(f"rank {rank} cannot exchange a tensor with itself")
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the memory of a contiguous tensor as `uint8`, `[n]`; it is shared, not copied."""
+    return tensor.view(-1).view(torch.uint8)
+
+
+def _summing_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype in which tensors of a dtype are added up."""
+    if dtype in _SUMMED:
+        return dtype
+    return torch.float32 if dtype.is_floating_point else torch.int64
 
 
 def _dimension(tensor: torch.Tensor, dim: int) -> int:

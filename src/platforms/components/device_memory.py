@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
+
+from platforms.host_memory import read_text
 
 if TYPE_CHECKING:
     from platforms.native import NativePlatform
 
+PROC: Final = Path("/proc/self")
+"""What the kernel says of this process."""
 
-def total_and_used(platform: NativePlatform, device: torch.device) -> tuple[int, int]:
+
+def total_and_used(platform: NativePlatform, visible: int) -> tuple[int, int]:
     """Return `(total, used)` in bytes, by all processes that share the device.
 
     Args:
         platform: the device's platform.
-        device: the device.
+        visible: the device's visible id. It is no torch device, because the host's has no index for a
+            memory node.
     """
-    visible = device.index or 0
     total = platform.get_device_total_memory(visible)
     if platform.has_runtime("mem_get_info"):
-        free, seen = platform.mem_get_info(device)
+        free, seen = platform.mem_get_info(visible)
         # Linked devices may report their pooled memory; what counts is this one's.
         return total, min(total, seen - free)
-    return total, int(platform.get_current_memory_usage(device))
+    return total, int(platform.get_current_memory_usage(visible))
 
 
 def bytes_taken_by(step: Callable[[], object], device: torch.device) -> int:
@@ -41,6 +48,7 @@ def bytes_taken_by(step: Callable[[], object], device: torch.device) -> int:
     """
     runtime: Any = getattr(torch, device.type, None)
     if not hasattr(runtime, "max_memory_allocated"):
+        _forget_peak()
         before = _peak_of_process()
         step()
         return max(0, _peak_of_process() - before)
@@ -53,6 +61,18 @@ def bytes_taken_by(step: Callable[[], object], device: torch.device) -> int:
     return max(0, peak - held)
 
 
+def _forget_peak() -> None:
+    """Let the kernel count this process's peak from now on, where it can; loading had one of its own."""
+    try:
+        (PROC / "clear_refs").write_text("5")
+    except OSError:
+        # Not Linux, or not allowed: a step that stays below the earlier peak then counts as nothing.
+        return
+
+
 def _peak_of_process() -> int:
+    found = re.search(r"^VmHWM:\s+(\d+) kB", read_text(PROC / "status") or "", re.MULTILINE)
+    if found:
+        return int(found.group(1)) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -77,7 +77,8 @@ def attend(
     Args:
         query: `(T, Q, D)`, the new tokens of all requests, one request after the other.
         cache: `(2, N, B, K, D)`.
-        block_table: `(R, M)` integers, the blocks of each request in order.
+        block_table: `(R, M)` integers, the blocks of each request in order; entries of blocks that hold
+            nothing a new token sees are not read.
         query_starts: `R + 1` numbers, where each request's new tokens start in `query`.
         seq_lens: `R` numbers, tokens of each request with the new ones; 0 marks a padding request,
             whose output is zero.
@@ -139,10 +140,14 @@ def _attend_decode(
         first = max(0, min(seq_lens[r] for r in requests) - window) // block_size
     last = -(-longest // block_size)
     table = block_table[torch.tensor(requests, device=block_table.device), first:last].long()
-    # Beyond a request's own blocks the table may hold anything; what is read there is masked.
+    # Outside of the blocks that a request sees the table may hold anything, as an engine takes back those
+    # that left the window; what is read in their place is masked.
     positions = torch.arange(first * block_size, last * block_size, device=query.device)
-    owned = positions[::block_size].unsqueeze(0) < lengths.unsqueeze(1)
-    table = torch.where(owned, table, torch.zeros_like(table))
+    starts = positions[::block_size].unsqueeze(0)
+    needed = starts < lengths.unsqueeze(1)
+    if window is not None:
+        needed &= starts + block_size > (lengths - window).unsqueeze(1)
+    table = torch.where(needed, table, torch.zeros_like(table))
     keys = cache[KEY][table].flatten(1, 2).transpose(1, 2).to(query.dtype)
     values = cache[VALUE][table].flatten(1, 2).transpose(1, 2).to(query.dtype)
     seen = positions.unsqueeze(0) < lengths.unsqueeze(1)
@@ -175,12 +180,16 @@ def _attend_to_one(
     if length == 0:
         out.zero_()
         return
-    new = query.shape[0]
-    table = blocks[: -(-length // cache.shape[2])].long()
-    keys = cache[KEY][table].flatten(0, 1)[:length].transpose(0, 1).to(query.dtype)
-    values = cache[VALUE][table].flatten(0, 1)[:length].transpose(0, 1).to(query.dtype)
+    new, block_size = query.shape[0], cache.shape[2]
+    # What even the first new token no longer sees is not read: its blocks may be another request's by now.
+    first = 0 if window is None else max(0, length - new - window + 1)
+    skipped = first // block_size
+    table = blocks[skipped : -(-length // block_size)].long()
+    seen = slice(first - skipped * block_size, length - skipped * block_size)
+    keys = cache[KEY][table].flatten(0, 1)[seen].transpose(0, 1).to(query.dtype)
+    values = cache[VALUE][table].flatten(0, 1)[seen].transpose(0, 1).to(query.dtype)
     whole = causal and window is None and new == length
-    mask = None if whole else _mask(new, length, causal, window, query.device)
+    mask = None if whole else _mask(new, length - first, causal, window, query.device)
     result = scaled_dot_product_attention(
         query.transpose(0, 1).unsqueeze(0),
         keys.unsqueeze(0),

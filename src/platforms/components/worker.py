@@ -70,6 +70,7 @@ class DeviceWorker(WorkerBase):
         self.platform: NativePlatform = current_platform
         self.model: EngineModel | None = None
         self._own_model = True
+        self._visible = 0
         self._kv_caches: dict[str, torch.Tensor] = {}
         self.communicator: DeviceCommunicatorBase | None = None
         self.forward_context: Mapping[str, Any] = {}
@@ -83,10 +84,15 @@ class DeviceWorker(WorkerBase):
 
         Raises:
             ConfigError: there is no model part, or the device cannot compute in its dtype.
+            RuntimeError: it was called before; the other ranks would not meet this one again.
         """
+        if self.communicator is not None:
+            raise RuntimeError(
+                "the device was initialised already: call shutdown before a second init_device"
+            )
         platform = self.platform
-        visible = platform.logical_device_id_to_visible_device_id(self.local_rank)
-        self.device = self.torch_device(visible)
+        self._visible = platform.logical_device_id_to_visible_device_id(self.local_rank)
+        self.device = self.torch_device(self._visible)
         platform.set_device(self.device)
         self._check_dtype()
         self.communicator = self._join()
@@ -213,7 +219,7 @@ class DeviceWorker(WorkerBase):
 
         A step of the largest size is run to see what it needs. The answer is the share of the device's
         memory that the engine may fill, less what is in use and what that step takes; and not more than
-        all requests of the largest batch can fill.
+        all requests of the largest batch can fill. Ranks that share a device share what is left of it.
 
         Raises:
             ConfigError: nothing is left.
@@ -223,15 +229,22 @@ class DeviceWorker(WorkerBase):
             return cache.kv_cache_memory_bytes
         device, _ = self._started()
         step = device_memory.bytes_taken_by(self._largest_step(), device)
-        total, used = device_memory.total_and_used(self.platform, device)
-        left = math.floor(total * cache.gpu_memory_utilization) - used - step
+        total, used = device_memory.total_and_used(self.platform, self._visible)
+        ranks = self._ranks_on_device()
+        left = (math.floor(total * cache.gpu_memory_utilization) - used) // ranks - step
         if left <= 0:
             raise ConfigError(
                 f"cache_config.gpu_memory_utilization = {cache.gpu_memory_utilization}: no memory is left for "
-                f"the KV cache: of {total} bytes, {used} are in use and a step takes {step}; raise it, or "
-                "set cache_config.kv_cache_memory_bytes"
+                f"the KV cache: of {total} bytes for {ranks} ranks, {used} are in use and a step takes {step}; "
+                "raise it, or set cache_config.kv_cache_memory_bytes"
             )
         return min(left, self._most_useful())
+
+    def _ranks_on_device(self) -> int:
+        if not self.platform.is_cpu():
+            return 1
+        # The host is one device for all ranks, unless its memory nodes are told apart.
+        return -(-self.parallel_config.world_size // self.platform.device_count())
 
     def _largest_step(self) -> Callable[[], object]:
         """Return a step of the largest size, with a cache of its own that is allocated already."""

@@ -171,3 +171,56 @@ def test_the_process_group_refuses_another_backend(tmp_path: Path) -> None:
         CpuPlatform.stateless_init_device_torch_dist_pg(
             "nccl", PrefixStore("x", FileStore(str(tmp_path / "s"), 1)), 0, 1, TIMEOUT
         )
+
+
+MOVED = (
+    torch.bool,
+    torch.uint8,
+    torch.int16,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float64,
+    torch.float8_e4m3fn,
+    torch.complex64,
+)
+
+
+def _each_dtype(comm: TorchDistributedCommunicator) -> list[str]:
+    """Return what went wrong, by dtype."""
+    wrong = []
+    both = [torch.arange(6).reshape(2, 3) + rank for rank in range(2)]
+    for dtype in MOVED:
+        parts = [part.float().to(dtype) for part in both]
+        total = (both[0] + both[1]).float().to(dtype)
+        mine, other = parts[comm.rank_in_group], parts[1 - comm.rank_in_group]
+        kept = mine.clone()
+        if comm.rank_in_group == 0:
+            comm.send(mine)
+            received = comm.recv((2, 3), dtype)
+        else:
+            received = comm.recv((2, 3), dtype)
+            comm.send(mine)
+        answers = {
+            "sum": (comm.all_reduce(mine), total),
+            "share": (comm.reduce_scatter(mine, 0), total.chunk(2)[comm.rank_in_group]),
+            "joined": (comm.all_gather(mine.t(), 0), torch.cat([part.t() for part in parts])),
+            "broadcast": (comm.broadcast(mine.clone(), 1), parts[1]),
+            "received": (received, other),
+            "kept": (mine, kept),
+        }
+        for name, (got, expected) in answers.items():
+            same = got.dtype is dtype and got.shape == expected.shape
+            # By bytes: a boolean that holds 2 compares as true.
+            if (
+                not same
+                or got.contiguous().view(torch.uint8).tolist()
+                != expected.contiguous().view(torch.uint8).tolist()
+            ):
+                wrong.append(f"{dtype} {name}: {got}")
+    return wrong
+
+
+def test_every_dtype_moves_and_adds_up(tmp_path: Path) -> None:
+    """Also those that gloo itself refuses; the sum of booleans is a boolean."""
+    assert on_two_ranks(_each_dtype, tmp_path) == [[], []]

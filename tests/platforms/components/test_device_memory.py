@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,7 +41,7 @@ def test_pooled_memory_of_linked_devices_does_not_count() -> None:
         has_runtime=lambda name: name == "mem_get_info",
         mem_get_info=lambda device: (30 * GIB, 192 * GIB),
     )
-    assert device_memory.total_and_used(platform, torch.device("xpu:2")) == (32 * GIB + 2, 32 * GIB + 2)
+    assert device_memory.total_and_used(platform, 2) == (32 * GIB + 2, 32 * GIB + 2)
 
 
 def test_without_a_runtime_query_the_platform_is_asked() -> None:
@@ -50,4 +51,22 @@ def test_without_a_runtime_query_the_platform_is_asked() -> None:
         has_runtime=lambda name: False,
         get_current_memory_usage=lambda device: float(3 * GIB),
     )
-    assert device_memory.total_and_used(platform, torch.device("meta")) == (8 * GIB, 3 * GIB)
+    assert device_memory.total_and_used(platform, 0) == (8 * GIB, 3 * GIB)
+
+
+def test_an_earlier_peak_of_the_process_does_not_hide_the_steps() -> None:
+    """Loading a model takes more than a step; the step is still measured."""
+    if not (device_memory.PROC / "clear_refs").exists():
+        pytest.skip("this kernel does not forget peaks")
+    host = torch.device("cpu")
+    device_memory.bytes_taken_by(lambda: torch.ones(300 << 20, dtype=torch.uint8), host)
+    taken = device_memory.bytes_taken_by(lambda: torch.ones(100 << 20, dtype=torch.uint8), host)
+    assert 90 << 20 < taken < 200 << 20
+
+
+def test_without_proc_the_peak_since_the_start_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Systems that cannot forget a peak answer from `getrusage`, which never goes down."""
+    monkeypatch.setattr(device_memory, "PROC", tmp_path / "absent")
+    assert device_memory.bytes_taken_by(lambda: None, torch.device("cpu")) == 0

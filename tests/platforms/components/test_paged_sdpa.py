@@ -175,3 +175,46 @@ def test_a_cache_of_another_dtype_converts() -> None:
     batch = Batch([(1, 6), (3, 3)])
     batch.cache = batch.cache.bfloat16()
     torch.testing.assert_close(batch.attend().double(), batch.expected(), atol=3e-2, rtol=3e-2)
+
+
+@pytest.mark.parametrize("window", [1, 3, 6])
+@pytest.mark.parametrize("block", [1, 3, 4])
+@pytest.mark.parametrize("causal", [True, False])
+def test_blocks_that_left_the_window_are_not_read(window: int, block: int, causal: bool) -> None:
+    """An engine takes them back: their entries may be rubbish, and what they held NaN."""
+    batch = Batch(RAGGED, block=block)
+    expected = batch.expected(window=window, causal=causal)
+    for request, (new, total) in enumerate(batch.lengths):
+        gone = max(0, total - new - window + 1) // block
+        batch.cache[:, batch.table[request, :gone].long()] = math.nan
+        batch.table[request, :gone] = -(10**6)
+    result = batch.attend(window=window, causal=causal).double()
+    torch.testing.assert_close(result, expected, atol=2e-5, rtol=2e-5)
+
+
+def test_strided_tensors_are_read_and_filled() -> None:
+    """Queries cut out of a fused projection, and an output that is a view of a larger buffer."""
+    batch = Batch(RAGGED, size=5)
+    expected = batch.expected()
+    fused = torch.full((batch.query.shape[0], 7, 5), math.nan)
+    fused[:, 2:6] = batch.query
+    buffer = torch.full((4, batch.query.shape[0], 10), math.nan)
+    out = buffer.transpose(0, 1)[..., ::2]
+    paged_sdpa.attend(
+        fused[:, 2:6],
+        batch.cache,
+        batch.table,
+        batch.starts,
+        [total for _, total in batch.lengths],
+        out,
+        scale=batch.scale,
+    )
+    torch.testing.assert_close(out.double(), expected, atol=2e-5, rtol=2e-5)
+    assert buffer[..., 1::2].isnan().all()
+
+
+def test_an_empty_batch_and_a_request_without_new_tokens_do_nothing() -> None:
+    """Nothing is computed where there is nothing to attend from."""
+    assert Batch([]).attend().shape == (0, 4, 16)
+    batch = Batch([(0, 5), (2, 6), (0, 1)])
+    torch.testing.assert_close(batch.attend().double(), batch.expected(), atol=2e-5, rtol=2e-5)

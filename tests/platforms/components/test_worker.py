@@ -166,7 +166,7 @@ def test_memory_is_really_measured() -> None:
     """A step that allocates shows in the peak, and the device's memory is in use to some part."""
     device = torch.device("cpu")
     assert device_memory.bytes_taken_by(lambda: torch.ones(400 << 20, dtype=torch.uint8), device) > 100 << 20
-    total, used = device_memory.total_and_used(CpuPlatform(), device)
+    total, used = device_memory.total_and_used(CpuPlatform(), 0)
     assert 0 < used < total == CpuPlatform.get_device_total_memory()
 
 
@@ -342,3 +342,44 @@ class Shifted:
     def run(self, *args: Any) -> torch.Tensor:
         moved: torch.Tensor = self.inner.run(*args).roll(1, dims=-1)
         return moved
+
+
+def test_a_second_start_is_refused_until_shutdown() -> None:
+    """The other ranks would wait for it in vain."""
+    worker = started(config())
+    with pytest.raises(RuntimeError, match="call shutdown before"):
+        worker.init_device()
+    worker.shutdown()
+    worker.init_device()
+
+
+def test_ranks_that_share_the_host_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two ranks on one host get half each; with a memory node of their own each gets all of it."""
+    asked: list[int] = []
+
+    def seen(_: object, visible: int) -> tuple[int, int]:
+        asked.append(visible)
+        return 100_000, 20_000
+
+    made = config(parallel_config=ParallelConfig(tensor_parallel_size=2))
+    made.cache_config.kv_cache_memory_bytes = None
+    made.cache_config.gpu_memory_utilization = 0.5
+    worker = DeviceWorker(made, local_rank=1, rank=1)
+    monkeypatch.setattr(DeviceWorker, "_join", lambda self: Alone())
+    monkeypatch.setattr(device_memory, "total_and_used", seen)
+    monkeypatch.setattr(device_memory, "bytes_taken_by", lambda step, device: 5_000 * (step() is not None))
+    worker.init_device()
+    worker.load_model()
+    assert worker.determine_available_memory() == (50_000 - 20_000) // 2 - 5_000
+    monkeypatch.setenv("CPU_VISIBLE_MEMORY_NODES", "0,1")
+    assert worker.determine_available_memory() == 50_000 - 20_000 - 5_000
+    assert asked == [1, 1]
+
+
+class Alone:
+    """A communicator of the second of two ranks that never meets the first."""
+
+    rank_in_group, world_size = 1, 2
+
+    def all_reduce(self, input_: torch.Tensor) -> torch.Tensor:
+        return input_

@@ -63,6 +63,7 @@ def install(
         "mem_get_info": needs_context(
             "mem_get_info", lambda i: (made.devices[i].free, made.devices[i].total_memory)
         ),
+        "current_device": lambda: made.current or 0,
         "set_device": needs_context("set_device", set_device),
         "manual_seed_all": made.seeds.append,
         "graph_pool_handle": lambda: (1, len(made.contexts)),
