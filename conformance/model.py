@@ -123,6 +123,9 @@ class Check:
         why: one sentence: what breaks in an engine when the rule is broken.
         hint: the general remedy; a finding says the particular one.
         needs: ids of checks that must have passed (or be unsupported) first.
+        asks: the members that it calls. What a `per_member` check blames on other members does not keep
+            it from running, so that a wrong signature hides no fault of another hook.
+        per_member: it judges each member by itself, and its findings name the ones at fault.
         where: `fork` runs in a child forked from a process that has imported the platform;
             `fresh` is for checks about import itself or spawn, which start interpreters of their own
             through `ctx.fresh` while the check function runs in the fork as well.
@@ -139,6 +142,8 @@ class Check:
     hint: str = attrs.field(validator=_not_empty)
     func: Callable[[CheckContext], None] = attrs.field(eq=False)
     needs: tuple[str, ...] = ()
+    asks: tuple[str, ...] = ()
+    per_member: bool = False
     where: Where = "fork"
     engines: tuple[str, ...] = ()
 

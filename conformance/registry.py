@@ -39,6 +39,8 @@ def check(
     level: Level = Level.CONTRACT,
     since: str = "1.0",
     needs: tuple[str, ...] = (INSTANTIABLE,),
+    asks: tuple[str, ...] = (),
+    per_member: bool = False,
     where: Where = "fork",
     engines: tuple[str, ...] = (),
 ) -> Callable[[CheckFunction], CheckFunction]:
@@ -65,6 +67,8 @@ def check(
             hint=hint,
             func=func,
             needs=needs if id != IMPORTABLE else (),
+            asks=asks,
+            per_member=per_member,
             where=where,
             engines=engines,
         )

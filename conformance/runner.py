@@ -81,7 +81,7 @@ class Runner:
             cause = answer.details.get("cause", need)
             if answer.outcome is Outcome.SKIPPED:
                 return Answer(Outcome.SKIPPED, reason=_behind(need, answer.reason), details={"cause": cause})
-            if answer.outcome not in _GOOD:
+            if answer.outcome not in _GOOD and not self._blames_others(need, answer, check):
                 how = "could not judge" if answer.outcome is Outcome.ERROR else "failed"
                 text = f"{cause} {how}" if cause == need else f"{cause} failed, and {need} needs it"
                 return Answer(Outcome.NOT_RUN, reason=text, details={"cause": cause})
@@ -92,6 +92,11 @@ class Runner:
                 "to run it: move the class into a module",
             )
         return self._run(check)
+
+    def _blames_others(self, need: str, answer: Answer, check: Check) -> bool:
+        """Say whether a failed prerequisite is about members that the check does not call."""
+        blamed = {finding.member.partition(".")[0] for finding in answer.findings}
+        return self.checks[need].per_member and bool(check.asks and blamed) and blamed.isdisjoint(check.asks)
 
     def _run(self, check: Check) -> Answer:
         ran = self.source.run(check.id)

@@ -181,7 +181,7 @@ def _known(ctx: CheckContext, table: dict[str, Expected]) -> Iterable[tuple[str,
 @check(
     "capabilities.answers",
     group="capabilities",
-    needs=("members.kinds", "identity.device-type"),
+    needs=("platform.instantiable", "identity.device-type"),
     why="Engines put the answers into conditions and configs; None or a truthy object means something else.",
     hint="Answer each yes/no question with a bool, without the device.",
 )
@@ -193,7 +193,7 @@ def capabilities(ctx: CheckContext) -> None:
 @check(
     "device.answers",
     group="device",
-    needs=("members.kinds", "identity.device-type"),
+    needs=("platform.instantiable", "identity.device-type"),
     why="Engines read dtypes and memory facts while they build the config, before any device is set up.",
     hint="Answer with the documented type, without initialising the device.",
 )
@@ -259,6 +259,7 @@ def graph_mode_off(ctx: CheckContext) -> None:
     "device.capability",
     group="device",
     needs=("members.kinds", "identity.predicates"),
+    asks=("get_device_capability",),
     why="Kernels compare the pair with others and read its parts; another type fails in the comparison.",
     hint="Return the engine's DeviceCapability, or None where the device has no such numbers.",
 )
@@ -282,6 +283,7 @@ def capability(ctx: CheckContext) -> None:
     "device.ids",
     group="device",
     needs=("identity.device-variable", "members.engine-calls"),
+    asks=("device_id_to_physical_device_id",),
     why="The engine maps ids before any worker starts, also on a head node where the variable is empty.",
     hint="Treat an empty variable as an unset one, and leave the mapping to the base where you can.",
 )

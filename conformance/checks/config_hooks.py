@@ -23,6 +23,7 @@ _USER: Final = {
     "config.plain",
     group="config_hooks",
     needs=("platform.instantiable", "members.kinds", "members.engine-calls"),
+    asks=_configs.HOOKS,
     why="Every start of the engine runs these hooks on a config like this one.",
     hint="Let the config hooks run on a plain config without a device.",
 )
@@ -194,7 +195,7 @@ def _update_block_size(ctx: CheckContext, config: Any) -> None:
 @check(
     "config.block-size",
     group="config_hooks",
-    needs=("config.plain",),
+    needs=("config.valid",),
     why="Workers call this after the model is loaded; a size that is no positive number stops the cache.",
     hint="Leave the hook to the base class, or set cache_config.block_size to a size your backend accepts.",
 )
@@ -227,6 +228,7 @@ def block_size(ctx: CheckContext) -> None:
     "config.pre-register",
     group="config_hooks",
     needs=("platform.instantiable", "members.kinds", "members.engine-calls"),
+    asks=(_configs.PRE_REGISTER,),
     why="The hook runs with the command line's parser and once more without one, before any config exists.",
     hint="Handle `parser=None`, and do nothing the second time.",
 )
@@ -288,7 +290,7 @@ def after_parser(ctx: CheckContext) -> None:
 @check(
     "config.startup-hooks",
     group="config_hooks",
-    needs=("config.plain", "members.engine-calls"),
+    needs=("config.plain",),
     why="The engine calls these at every start; an exception for an ordinary model ends it.",
     hint="Raise only for what the platform really does not support, and say what.",
 )
@@ -340,6 +342,7 @@ def startup_hooks(ctx: CheckContext) -> None:
     "config.requests",
     group="config_hooks",
     needs=("members.engine-calls",),
+    asks=("validate_request", "get_max_output_tokens", "check_max_model_len"),
     why="Every request passes these hooks; an exception or a wrong number refuses requests that would run.",
     hint="Return for an ordinary request; return whole numbers of tokens.",
 )

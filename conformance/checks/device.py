@@ -36,6 +36,7 @@ _FACTS: Final = (
     group="device",
     level=Level.DEVICE,
     needs=_NEEDS,
+    asks=tuple(name for name, _ in _FACTS),
     why="Engines write the name into reports and size kernels by the number of compute units.",
     hint="Answer with the documented type for device 0.",
 )
@@ -50,6 +51,7 @@ def facts(ctx: CheckContext) -> None:
     group="device",
     level=Level.DEVICE,
     needs=_NEEDS,
+    asks=("get_device_total_memory", "get_current_memory_usage"),
     why="The engine sizes its KV cache from these numbers, in bytes.",
     hint="Return bytes as an int; do not return 0 where the driver does not say.",
 )
@@ -83,6 +85,7 @@ def memory(ctx: CheckContext) -> None:
     group="device",
     level=Level.DEVICE,
     needs=_NEEDS,
+    asks=("manual_seed_all",),
     why="Every worker seeds the device before it loads a model; equal seeds must give equal numbers.",
     hint="Seed torch's generator of the device in manual_seed_all.",
 )
@@ -113,6 +116,7 @@ def seed(ctx: CheckContext) -> None:
     group="device",
     level=Level.DEVICE,
     needs=_NEEDS,
+    asks=("set_device",),
     why="A worker binds itself to its device with this call, sometimes from a helper thread.",
     hint="Accept torch.device objects with an index; return at once where there is nothing to bind.",
 )

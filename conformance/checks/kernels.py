@@ -15,6 +15,7 @@ _IMPORTS: Final = ("import_kernels", "import_ir_kernels", "register_triton_kerne
     "kernels.imports",
     group="kernel_hooks",
     needs=("members.kinds",),
+    asks=_IMPORTS,
     why="Each is called several times in one worker; an exception ends the process that loads the model.",
     hint="Import with plain import statements and register each thing once; log what is optional.",
 )
@@ -42,6 +43,7 @@ def imports(ctx: CheckContext) -> None:
     "kernels.weight-loader",
     group="kernel_hooks",
     needs=("members.engine-calls",),
+    asks=("make_synced_weight_loader",),
     why="Every parameter of the model is loaded through the wrapper; what it swallows is never loaded.",
     hint="Return a function that calls the original loader with all its arguments and returns its result.",
 )
@@ -82,6 +84,7 @@ def weight_loader(ctx: CheckContext) -> None:
     "kernels.forward-context",
     group="kernel_hooks",
     needs=("members.engine-calls",),
+    asks=("set_additional_forward_context",),
     why="Each step merges the answer into its context; anything but a dict stops the first step.",
     hint="Return a dict, empty where there is nothing to add.",
 )

@@ -61,6 +61,7 @@ def _is_callable(raw: Any) -> bool:
 @check(
     "members.kinds",
     group="identity",
+    per_member=True,
     level=Level.STATIC,
     why="Engines call some hooks on the class and read others without a call; another kind fails there.",
     hint="Define each member as the base does: classmethod, method or property.",
@@ -138,6 +139,7 @@ def _refused_by_engine(ctx: CheckContext) -> Mapping[str, Finding]:
 @check(
     "members.engine-calls",
     group="identity",
+    per_member=True,
     why="The engine passes arguments as its own base takes them; another signature is a TypeError in a run.",
     hint="Copy the signature from the installed base class.",
 )
@@ -151,6 +153,7 @@ def engine_calls(ctx: CheckContext) -> None:
 @check(
     "members.base-signature",
     group="identity",
+    severity="should",
     why="Whatever the base class accepts may be called tomorrow, by the engine or by another plugin.",
     hint="Keep the base's parameters and their defaults; add only parameters with defaults.",
 )

@@ -93,6 +93,7 @@ def _register(picker: _Picker) -> None:
         f"pickers.{picker.slug}.importable",
         group="pickers",
         needs=("members.kinds", "identity.device-type"),
+        asks=(picker.member,),
         why=f"{picker.asked}, and imports the name it gets.",
         hint=f"Let `{picker.member}` return the dotted name of a class that ships with the platform."
         + ("" if picker.must_answer else " Without such a component, raise NotSupported."),
@@ -164,6 +165,7 @@ def selectors(ctx: CheckContext) -> None:
     "pickers.compile-backend",
     group="pickers",
     needs=("members.kinds", "identity.texts"),
+    asks=("get_compile_backend",),
     why="The engine asks while it builds the config, before it knows whether anything is compiled.",
     hint='Return the name of a torch.compile backend, "inductor", or the dotted name of one of yours.',
 )
@@ -194,6 +196,7 @@ def compile_backend(ctx: CheckContext) -> None:
     "pickers.vit-backend",
     group="pickers",
     needs=("members.engine-calls",),
+    asks=("get_vit_attn_backend", "get_supported_vit_attn_backends"),
     why="Vision models check the answer against the platform's own list and stop where it is not in it.",
     hint="Return one of get_supported_vit_attn_backends().",
 )

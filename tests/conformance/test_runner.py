@@ -1,0 +1,103 @@
+"""The runner: prerequisites on demand, and which of them keep a check from running."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.answers import Answer
+from conformance.isolation import Opening
+from conformance.isolation.client import Ran
+from conformance.model import Check, Finding, Level, Outcome
+from conformance.runner import Runner
+
+
+def _check(
+    name: str, *, needs: tuple[str, ...] = (), asks: tuple[str, ...] = (), per_member: bool = False
+) -> Check:
+    return Check(
+        id=f"test.{name}",
+        group="identity",
+        severity="must",
+        level=Level.STATIC,
+        since="1.0",
+        why="why",
+        hint="hint",
+        func=lambda _: None,
+        needs=tuple(f"test.{need}" for need in needs),
+        asks=asks,
+        per_member=per_member,
+    )
+
+
+class _Answers:
+    """A source that answers from a table and counts what it was asked."""
+
+    importable_by_name = True
+
+    def __init__(self, **answers: Answer) -> None:
+        self.answers = {f"test.{name}": answer for name, answer in answers.items()}
+        self.asked: list[str] = []
+
+    def run(self, check_id: str) -> Ran:
+        self.asked.append(check_id)
+        return Ran(answer=self.answers.get(check_id, Answer(Outcome.PASS)))
+
+
+def _blames(*members: str) -> Answer:
+    return Answer(
+        Outcome.FAIL,
+        tuple(
+            Finding(contract_says="says", platform_did="did", member=one, location="here:1", hint="fix")
+            for one in members
+        ),
+    )
+
+
+def _runner(source: _Answers, *checks: Check) -> Runner:
+    return Runner({one.id: one for one in checks}, source, Opening(status="ready", module="m"))
+
+
+def test_a_prerequisite_runs_once_however_many_need_it() -> None:
+    """Two checks that need a third one cause one run of it."""
+    source = _Answers()
+    runner = _runner(source, _check("base"), _check("one", needs=("base",)), _check("two", needs=("base",)))
+    assert [runner.result(f"test.{name}").outcome for name in ("one", "two")] == [Outcome.PASS] * 2
+    assert source.asked.count("test.base") == 1
+
+
+def test_a_failed_prerequisite_keeps_a_check_from_running() -> None:
+    """The check is not-run, is never asked, and its reason names the cause."""
+    source = _Answers(base=_blames("hook"))
+    runner = _runner(source, _check("base"), _check("one", needs=("base",), asks=("other",)))
+    result = runner.result("test.one")
+    assert result.outcome is Outcome.NOT_RUN
+    assert "test.base" in result.reason
+    assert "test.one" not in source.asked
+
+
+@pytest.mark.parametrize(
+    ("blamed", "outcome"),
+    [
+        (("get_attn_backend_cls",), Outcome.PASS),
+        (("check_and_update_config",), Outcome.NOT_RUN),
+        (("check_and_update_config.worker_cls",), Outcome.NOT_RUN),
+        (("get_attn_backend_cls", "check_and_update_config"), Outcome.NOT_RUN),
+    ],
+)
+def test_a_wrong_signature_hides_no_fault_of_another_hook(blamed: tuple[str, ...], outcome: Outcome) -> None:
+    """A check that judges each member by itself holds back only the checks that call a blamed member."""
+    source = _Answers(base=_blames(*blamed))
+    runner = _runner(
+        source,
+        _check("base", per_member=True),
+        _check("one", needs=("base",), asks=("check_and_update_config",)),
+    )
+    assert runner.result("test.one").outcome is outcome
+
+
+def test_a_check_that_says_nothing_of_its_members_waits_for_all() -> None:
+    """Without `asks`, any failure of a prerequisite holds the check back."""
+    runner = _runner(
+        _Answers(base=_blames("x")), _check("base", per_member=True), _check("one", needs=("base",))
+    )
+    assert runner.result("test.one").outcome is Outcome.NOT_RUN
