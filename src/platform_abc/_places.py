@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import linecache
 import re
@@ -27,7 +26,12 @@ def place_of(override: object, name: str, owner: type, cls: type) -> Place:
         owner: the class whose body has the override.
         cls: the class that is being defined, `owner` itself or one that inherits it.
     """
-    return _of_function(override, name) or _in_class(owner, name) or _of_statement(cls)
+    statement = _of_statement(cls)
+    return (
+        _of_function(override, name)
+        or _in_class(owner, name, statement if owner is cls else None)
+        or statement
+    )
 
 
 def _of_function(override: object, name: str) -> Place | None:
@@ -44,8 +48,6 @@ def _functions_behind(override: object) -> Iterator[object]:
     """Yield the function of a method or property, and those that its decorators have wrapped."""
     if isinstance(override, property):
         function: Any = override.fget
-    elif isinstance(override, functools.cached_property):
-        function = override.func
     else:
         function = getattr(override, "__func__", override)
     for _ in range(_LONGEST_DECORATION):
@@ -65,8 +67,14 @@ def _line_of_def(code: CodeType, name: str) -> int:
     return code.co_firstlineno
 
 
-def _in_class(owner: type, name: str) -> Place | None:
-    """Return file and line where the class body gives the name; None if the source is not there."""
+def _in_class(owner: type, name: str, statement: Place | None) -> Place | None:
+    """Return file and line where the class body gives the name; None if the source is not there.
+
+    Args:
+        owner: the class.
+        name: the name.
+        statement: where the class is being defined, if it is; a file may define a class twice.
+    """
     try:
         filename = inspect.getsourcefile(owner)
         lines, first = inspect.findsource(owner)
@@ -75,10 +83,14 @@ def _in_class(owner: type, name: str) -> Place | None:
         return None
     if filename is None:
         return None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node.name == owner.__name__ and _first_line(node) == first + 1:
-            given = [line for statement in node.body for line in _lines_that_give(name, statement)]
-            return filename, given[-1] if given else node.lineno
+    named = [
+        node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == owner.__name__
+    ]
+    for file, line in (statement or (filename, 0), (filename, first + 1)):
+        for node in named:
+            if file == filename and _first_line(node) <= line <= node.lineno:
+                given = [each for part in node.body for each in _lines_that_give(name, part)]
+                return filename, given[-1] if given else node.lineno
     return filename, first + 1
 
 
@@ -110,7 +122,8 @@ def _of_statement(cls: type) -> Place:
     """Return file and line of the statement that defines the class: the nearest frame of its module."""
     frame: FrameType | None = inspect.currentframe()
     while frame is not None:
-        if frame.f_globals.get("__name__") == cls.__module__ and frame.f_code.co_name != "__init_subclass__":
+        of_module = frame.f_globals.get("__name__") == cls.__module__
+        if of_module and frame.f_code.co_name not in {"__init_subclass__", "__new__"}:
             return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
     return f"<{cls.__module__}>", 1

@@ -30,8 +30,9 @@ def test_hooks_that_do_nothing_by_default(hook: str, arguments: tuple[object, ..
 
 def test_limits_are_what_the_engine_asked_for() -> None:
     """By default the device sets no limit of its own."""
-    assert Complete().get_max_output_tokens(7) == sys.maxsize
-    assert Complete.check_max_model_len(4096) == 4096
+    for tokens in (1, 4096, 10_000_000):
+        assert Complete().get_max_output_tokens(tokens) == sys.maxsize
+        assert Complete.check_max_model_len(tokens) == tokens
 
 
 def test_an_empty_list_of_quantization_methods_allows_all() -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from platform_abc import DeviceCapability, NotSupported
+from platform_abc import DeviceCapability, NotSupported, device_ids
 from platform_abc.device import has_device_v2
 from tests.platform_abc.contract_platforms import Complete
 
@@ -111,6 +111,21 @@ class TestIds:
         assert Hopper.device_id_to_physical_device_id(1) == 2
         assert Hopper.logical_device_id_to_visible_device_id(1) == 1
         assert Hopper.visible_device_id_to_physical_device_id(0) == 6
+
+    def test_assigned_devices_are_logical_ids_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A visible id means an entry of the variable, whatever was assigned; a hidden device is an error."""
+        monkeypatch.setenv("DUMMY_VISIBLE_DEVICES", "6,2")
+        device_ids.assign_physical_devices([2, 5])
+        try:
+            assert Hopper.device_id_to_physical_device_id(0) == 2
+            assert Hopper.logical_device_id_to_visible_device_id(0) == 1
+            assert Hopper.visible_device_id_to_physical_device_id(0) == 6
+            with pytest.raises(ValueError, match="device 5 is hidden by DUMMY_VISIBLE_DEVICES"):
+                Hopper.logical_device_id_to_visible_device_id(1)
+            with pytest.raises(IndexError, match="logical device 2 does not exist"):
+                Hopper.device_id_to_physical_device_id(2)
+        finally:
+            device_ids.assign_physical_devices(None)
 
     def test_a_platform_may_have_identifiers_of_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The maps ask the platform what an entry means."""

@@ -300,6 +300,32 @@ def test_an_override_is_judged_once() -> None:
     assert "Mixin" in str(caught[0].message)
 
 
+def test_what_is_hidden_by_a_nearer_class_is_not_judged() -> None:
+    """It is never called: neither behind the class itself, nor behind a base that comes first."""
+
+    class Mixin:
+        get_device_uuid = get_device_name = None
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+
+        class Behind(Complete, Mixin):  # type: ignore[misc]
+            @classmethod
+            def get_device_uuid(cls, device_id: int = 0) -> str:
+                return "0"
+
+        class Before(Mixin, Complete):  # type: ignore[misc]
+            get_device_name = Complete.__dict__["get_device_name"]
+            get_device_uuid = Behind.__dict__["get_device_uuid"]
+
+
+def test_a_slot_is_no_method() -> None:
+    """The engine would call what the instance keeps there, and on the class the slot itself."""
+    assert warnings_of(__slots__=("get_device_uuid",)) == [
+        "get_device_uuid is a slot, but the engine calls it; make it a class method"
+    ]
+
+
 def test_the_warning_points_at_the_override() -> None:
     """At the line of the `def`, or of the assignment, in the vendor's own file."""
     with warnings.catch_warnings(record=True) as caught:
@@ -394,6 +420,46 @@ class Several(Complete):
     get_device_names = 1
 
 
+try:
+    raise ImportError
+
+    class Twice(Complete):
+        get_device_name = 1
+except ImportError:
+
+    class Twice(Complete):
+        get_device_name = 1  # here
+
+
+class Meta(type(Complete)):
+    def __new__(mcls, *args, **kwargs):
+        return super().__new__(mcls, *args, **kwargs)
+
+
+class Made(Complete, metaclass=Meta):
+    get_device_name = 1  # here
+
+
+class MadeUp(Complete, metaclass=Meta):  # here
+    vars()["get_device_name"] = 1
+
+
+class Mixin:
+    class Generated:
+        get_device_name = 1
+
+    get_device_name = 1  # here
+
+
+class Mixed(Mixin, Complete):
+    pass
+
+
+class Again(Complete):
+    get_device_name = 1
+    get_device_name = 2  # here
+
+
 class Nested(Complete):
     def get_device_names(self):
         get_device_name = 1
@@ -418,7 +484,7 @@ def test_the_warning_points_at_the_line_to_change(tmp_path: Path, monkeypatch: p
     monkeypatch.delitem(sys.modules, path.stem)
     marked = {number for number, line in enumerate(SOURCE.splitlines(), 1) if line.endswith("# here")}
     assert {(Path(one.filename).name, one.lineno) for one in caught} == {(path.name, line) for line in marked}
-    assert len(marked) == 10
+    assert len(marked) == 15
 
 
 def test_without_source_the_warning_points_at_the_class_statement() -> None:

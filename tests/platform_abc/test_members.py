@@ -25,6 +25,15 @@ def test_the_mandatory_members_are_six() -> None:
     }
 
 
+def test_what_a_platform_gets_that_defines_nothing() -> None:
+    """Nothing for a mandatory member; else a value, an answer, or NotSupported."""
+    assert all((spec.default == "none") is spec.mandatory for spec in MEMBERS.values())
+    assert MEMBERS["dispatch_key"].default == "value"
+    assert MEMBERS["supported_dtypes"].default == "answer"
+    assert MEMBERS["get_vit_attn_backend"].default == "answer"
+    assert MEMBERS["get_punica_wrapper"].default == "not-supported"
+
+
 def test_names_that_came_later_are_in_a_later_version() -> None:
     """The frozen Protocols hold what every platform of the first version has."""
     assert {name for name, spec in MEMBERS.items() if spec.version == 2} == {

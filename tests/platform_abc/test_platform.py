@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from abc import ABCMeta
+from abc import ABCMeta, abstractmethod
 
 import pytest
 
@@ -59,6 +59,18 @@ class TestMandatoryMembers:
         assert define("First", (mixin, Platform), body)().get_device_name() == "Dummy"
         with pytest.raises(TypeError, match="get_device_name is in Mixin, but .* put it first"):
             define("Last", (Platform, mixin), body)
+
+    def test_a_member_can_be_left_open_again(self) -> None:
+        """The text does not send the author to a base that defines it."""
+
+        @classmethod  # type: ignore[misc]
+        @abstractmethod
+        def get_device_name(cls: type, device_id: int = 0) -> str:
+            """Leave it to children."""
+            raise NotImplementedError
+
+        with pytest.raises(TypeError, match=r"@classmethod def get_device_name\(cls, …\)"):
+            define("Open", (Complete,), {"get_device_name": get_device_name})
 
     def test_a_base_of_other_platforms_says_so(self) -> None:
         """It can be defined but not instantiated; its children are checked again."""
