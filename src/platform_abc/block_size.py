@@ -164,18 +164,17 @@ def _preferred(backend: SizedBackend, default: int) -> int:
 def _candidates(backends: Sequence[SizedBackend], step: int = 1, at_least: int = 1) -> list[int]:
     """Return, rising, the sizes that may be common: multiples of `step` that are large enough.
 
-    Where backends accept every multiple of a size they declare, the smallest common size is a multiple
-    of one declared size of each. Some accept fewer: only the declared sizes, which are tried too, or
-    none below or above a limit, for which more multiples are tried. However many sizes there are, the
-    list stays so short that asking about all of it takes no noticeable time.
+    Each is a multiple of one declared size of each backend, and where backends accept all multiples of
+    what they declare, or exactly what they declare, the smallest of these combinations is the answer.
+    Some accept nothing below or above a limit, so multiples of the combinations follow. However many
+    sizes there are, the list stays so short that asking about all of it takes no noticeable time.
     """
-    declared = [kernel_sizes(backend) for backend in backends]
     bases = {step}
-    for sizes in declared:
+    for sizes in map(kernel_sizes, backends):
         bases = set(
             heapq.nsmallest(_MOST_COMBINATIONS, {math.lcm(base, size) for base in bases for size in sizes})
         )
-    found = {size for sizes in declared for size in sizes if size >= at_least and size % step == 0}
+    found: set[int] = set()
     for base in bases:
         first = -(-at_least // base) * base
         found.update(range(first, first + max(_DENSE, 8 * base) + 1, base))
@@ -258,7 +257,6 @@ def align_heterogeneous(
     block_size: int,
     primary_bytes_per_token: int,
     skipped_bytes_per_token: int,
-    least_page_bytes: int = 0,
 ) -> Alignment:
     """Make a quantized page at least as large as a page of the layers that are not quantized.
 
@@ -270,7 +268,6 @@ def align_heterogeneous(
         block_size: tokens of a block so far; the result is a multiple of it.
         primary_bytes_per_token: bytes of one token in a quantized layer.
         skipped_bytes_per_token: bytes of one token in a layer that keeps the model's dtype.
-        least_page_bytes: bytes that a page must hold for another reason, such as a state.
 
     Returns:
         The smallest block size that fits, the quantized page, and the size to pad the others to; None
@@ -286,12 +283,10 @@ def align_heterogeneous(
             f"a layer that keeps the model's dtype takes {skipped_bytes_per_token} bytes per token, less than "
             f"the {primary_bytes_per_token} of the quantized cache: cache_config.cache_dtype saves nothing"
         )
-    if skipped_bytes_per_token == primary_bytes_per_token and least_page_bytes <= (
-        block_size * primary_bytes_per_token
-    ):
+    if skipped_bytes_per_token == primary_bytes_per_token:
         return Alignment(block_size=block_size, page_size=block_size * primary_bytes_per_token, padded=None)
     smallest_block = math.lcm(*(min(kernel_sizes(backend)) for backend in backends))
-    needed = max(skipped_bytes_per_token * smallest_block, least_page_bytes)
+    needed = skipped_bytes_per_token * smallest_block
     aligned = first_accepted(backends, block_size, -(-needed // primary_bytes_per_token))
     page = aligned * primary_bytes_per_token
     return Alignment(block_size=aligned, page_size=page, padded=page)
@@ -426,7 +421,6 @@ def _update(config: EngineConfig, model: ModelConfig, backends: Sequence[SizedBa
             block_size=size,
             primary_bytes_per_token=bytes_per_token(config, model, backends[0], cache.cache_dtype),
             skipped_bytes_per_token=bytes_per_token(config, model, backends[0], "auto"),
-            least_page_bytes=state_padded or state,
         )
         if aligned.block_size != size:
             wanted_by = "alignment of layers with different KV cache dtypes"

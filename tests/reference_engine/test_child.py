@@ -91,6 +91,8 @@ def test_a_child_that_cannot_even_say_where_is_given_up(
     os.kill(child.pid, signal.SIGSTOP)
     with pytest.raises(ProcessFailed, match=r"did not answer 'echo' within 0\.3 s"):
         child.call("echo", seconds=0.3)
+    with pytest.raises(ProcessFailed, match="ended on signal 9 without an answer to 'echo'"):
+        child.call("echo")
     child.close()
     assert not child.alive
 
@@ -130,13 +132,13 @@ def script(tmp_path: Path, rest: str) -> subprocess.Popen[str]:
     """Start a script that knows `start`, with the repository importable."""
     file = tmp_path / "script.py"
     file.write_text(SCRIPT + rest)
-    root = Path(__file__).parents[2]
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
         [sys.executable, str(file)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PLATFORM_ABC_TARGET_DEVICE": "cpu", "PYTHONPATH": str(root)},
+        env={**os.environ, "PLATFORM_ABC_TARGET_DEVICE": "cpu", "PYTHONPATH": path},
     )
 
 
