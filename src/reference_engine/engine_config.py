@@ -7,7 +7,7 @@ import logging
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from platform_abc._config_checks import POSITIVE
+from platform_abc._config_checks import POSITIVE, is_torch_dtype
 from platform_abc.config import (
     AttentionBackendEnum,
     AttentionConfig,
@@ -84,7 +84,8 @@ def run_config_hooks(config: EngineConfig, platform: Platform, log: HookLog | No
     Raises:
         ConfigError: a hook wrote something invalid, or left the worker class open.
     """
-    capability = platform.get_device_capability()
+    with named("get_device_capability", platform):
+        capability = platform.get_device_capability()
     logger.debug("device capability: %s", capability)
     with observed("apply_config_platform_defaults", platform, config, log):
         platform.apply_config_platform_defaults(config)
@@ -103,8 +104,9 @@ def run_config_hooks(config: EngineConfig, platform: Platform, log: HookLog | No
             "parallel_config.worker_cls = 'auto': expected the dotted name of a worker class, which "
             f"{owner(platform, 'check_and_update_config')} must set"
         )
-    if not platform.support_hybrid_kv_cache():
-        config.scheduler_config.disable_hybrid_kv_cache_manager = True
+    with named("support_hybrid_kv_cache", platform):
+        if not platform.support_hybrid_kv_cache():
+            config.scheduler_config.disable_hybrid_kv_cache_manager = True
 
 
 def _settle_graphs(config: EngineConfig, platform: Platform) -> None:
@@ -224,7 +226,8 @@ def _model_config(args: EngineArgs, platform: Platform) -> ModelConfig:
 def _allowed_length(asked: int, platform: Platform) -> int:
     if not POSITIVE.accepts(asked):
         raise ConfigError(f"model_config.max_model_len = {asked!r}: expected {POSITIVE.expected}")
-    allowed = platform.check_max_model_len(asked)
+    with named("check_max_model_len", platform):
+        allowed = platform.check_max_model_len(asked)
     if not POSITIVE.accepts(allowed):
         raise ConfigError(
             f"model_config.max_model_len: {owner(platform, 'check_max_model_len')} made {allowed!r} of {asked}, "
@@ -251,6 +254,11 @@ def resolve_dtype(name: str, platform: Platform) -> torch.dtype:
         if not supported:
             raise ConfigError(
                 f"model_config.dtype = 'auto': {type(platform).__name__} lists no supported dtype"
+            )
+        if not is_torch_dtype(cast("object", supported[0])):
+            raise ConfigError(
+                f"model_config.dtype = 'auto': {type(platform).__name__} lists {supported[0]!r} as a supported "
+                "dtype, expected a torch.dtype"
             )
         return supported[0]
     if name not in MODEL_DTYPES:

@@ -10,7 +10,7 @@ import attrs
 from platform_abc._config_checks import WHOLE
 from platform_abc.errors import ConfigError
 from platform_abc.requests import EngineInput, SamplingParams
-from reference_engine.hook_log import owner
+from reference_engine.hook_log import named, owner
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
@@ -66,7 +66,8 @@ def process_request(
         who = owner(current_platform, "validate_request")
         raise ValueError(f"request {request_id}: {who} raised {type(error).__name__}: {error}") from error
     length = len(inputs.prompt_token_ids)
-    allowed = current_platform.get_max_output_tokens(length)
+    with named("get_max_output_tokens", current_platform):
+        allowed = current_platform.get_max_output_tokens(length)
     if not WHOLE.accepts(allowed):
         who = owner(current_platform, "get_max_output_tokens")
         raise ValueError(f"request {request_id}: {who} returned {allowed!r}, expected {WHOLE.expected}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_abc.components.kv_cache import DefaultKVCacheConfigBuilder, KVCacheConfigBuilder
 from platform_abc.pickers import has_pickers_v2
-from reference_engine.hook_log import HookLog, observed
+from reference_engine.hook_log import HookLog, named, observed
 from reference_engine.picked import resolve_picked
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def builder_class(
     """
     if not has_pickers_v2(platform):
         return DefaultKVCacheConfigBuilder
-    picked = platform.get_kv_cache_config_builder_cls(config)
+    with named("get_kv_cache_config_builder_cls", platform):
+        picked = platform.get_kv_cache_config_builder_cls(config)
     return resolve_picked("get_kv_cache_config_builder_cls", picked, KVCacheConfigBuilder)
 
 

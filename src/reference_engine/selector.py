@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from platform_abc.components.attention import AttentionBackend
 from platform_abc.config import AttentionBackendEnum, AttentionSelectorConfig, get_current_config
 from platform_abc.errors import NotSupported
-from platform_abc.qualname import resolve_obj_by_qualname
+from reference_engine.hook_log import named
+from reference_engine.picked import resolve_picked
 
 if TYPE_CHECKING:
     import torch
@@ -85,11 +86,12 @@ def _select(
 
     del run_kv_cache_dtype, platform_type
     try:
-        name = current_platform.get_attn_backend_cls(
-            backend,
-            attn_selector_config=facts,
-            num_heads=num_heads,
-        )
+        with named("get_attn_backend_cls", current_platform):
+            name = current_platform.get_attn_backend_cls(
+                backend,
+                attn_selector_config=facts,
+                num_heads=num_heads,
+            )
     except NotSupported as error:
         raise ValueError(
             f"{current_platform.device_name} has no attention backend for {facts}: {error}"
@@ -99,12 +101,8 @@ def _select(
             f"invalid attention backend for {current_platform.device_name}: get_attn_backend_cls of "
             f"{type(current_platform).__name__} returned {name!r}, expected a dotted name"
         )
-    chosen = resolve_obj_by_qualname(name)
-    if not (isinstance(chosen, type) and issubclass(chosen, AttentionBackend)):
-        raise ValueError(
-            f"invalid attention backend for {current_platform.device_name}: {name} is {chosen!r}, "
-            "expected a class that derives from platform_abc.components.attention.AttentionBackend"
-        )
+    # Never instantiated, so it is the class that counts.
+    chosen = cast("type[AttentionBackend]", resolve_picked("get_attn_backend_cls", name, AttentionBackend))
     _check_choice(backend, chosen, facts, current_platform.device_name)
     return chosen
 

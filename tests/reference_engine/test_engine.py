@@ -137,6 +137,41 @@ def test_what_cannot_start_says_which_hook_or_field(
     assert text in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "pre_register_and_update",
+        "validate_environ",
+        "get_device_capability",
+        "apply_config_platform_defaults",
+        "get_default_ir_op_priority",
+        "check_and_update_config",
+        "support_hybrid_kv_cache",
+        "check_max_model_len",
+        "log_warnings",
+        "import_kernels",
+        "register_triton_kernel_overrides",
+        "import_ir_kernels",
+        "get_attn_backend_cls",
+        "update_block_size_for_backend",
+        "register_custom_kv_cache_specs",
+        "get_kv_cache_config_builder_cls",
+        "set_additional_forward_context",
+        "get_max_output_tokens",
+    ],
+)
+def test_a_hook_that_raises_is_named_wherever_it_is_called(use_platform: Use, hook: str) -> None:
+    """Its own exception passes, with a note of which hook of whom it was."""
+
+    def fails(_cls: type, *args: Any, **kwargs: Any) -> Any:
+        raise KeyError("seeded")
+
+    use_platform(**{hook: fails})
+    with pytest.raises(KeyError, match="seeded") as caught:
+        generate([[1]], most=1)
+    assert caught.value.__notes__ == [f"raised in hook {hook} of ChangedPlatform"]
+
+
 def test_one_process_follows_the_timeline(use_platform: Use) -> None:
     """Every hook is called where, as often and in the order that the table says."""
     platform = use_platform()

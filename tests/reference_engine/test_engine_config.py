@@ -206,6 +206,14 @@ def test_the_platforms_first_dtype_is_the_default_and_others_are_checked(use_pla
     create_engine_config(EngineArgs(dtype="float16"))
 
 
+@pytest.mark.parametrize("listed", [["float32"], [], None])
+def test_a_list_of_dtypes_that_is_none_is_told_with_the_platform(use_platform: Use, listed: object) -> None:
+    """Names instead of dtypes, or nothing, give no default."""
+    use_platform(supported_dtypes=listed)
+    with pytest.raises(ConfigError, match=r"model_config\.dtype = 'auto': ChangedPlatform lists"):
+        create_engine_config(EngineArgs())
+
+
 def test_the_longest_sequence_is_the_platforms_answer(use_platform: Use) -> None:
     """A platform may allow less than the user asks for."""
     use_platform(check_max_model_len=lambda _cls, length: min(length, 100))
@@ -267,6 +275,7 @@ def test_a_device_that_does_not_tell_its_memory_gets_the_small_default(use_platf
         raise RuntimeError("no driver")
 
     assert default_batched_tokens(use_platform(get_device_total_memory=fails)) == 2048
+    assert default_batched_tokens(use_platform(get_device_total_memory=lambda _cls, _id=0: None)) == 2048
     large = use_platform(get_device_total_memory=lambda _cls, _id=0: 80 << 30)
     assert default_batched_tokens(large) == 8192
     small = use_platform(get_device_total_memory=lambda _cls, _id=0: 16 << 30)
