@@ -406,19 +406,13 @@ class TestHasRuntime:
         assert hasattr(platform, "undeclared")
 
     @pytest.mark.parametrize("name", NAMES)
-    def test_a_none_of_the_platform_hides_what_torch_has(self, device: FakeDevice, name: str) -> None:
+    def test_a_none_hides_what_torch_has(self, device: FakeDevice, platform: Platform, name: str) -> None:
         """Reading gives None, so there is nothing; on the class as on the instance."""
         setattr(device, name, print)
-
-        class Without(Complete):
-            device_type = "fake"
-
-        platform = Without()
-        assert platform.has_runtime(name)
-        setattr(platform, name, None)
-        assert not platform.has_runtime(name)
-        setattr(Without, name, None)
-        assert not Without().has_runtime(name)
+        for owner in (platform, type(platform)):
+            assert type(platform)().has_runtime(name)
+            setattr(owner, name, None)
+            assert not platform.has_runtime(name)
 
     @pytest.mark.usefixtures("device")
     def test_it_runs_no_property(self) -> None:

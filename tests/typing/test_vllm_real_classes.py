@@ -33,7 +33,8 @@ def test_no_cast_and_no_ignore() -> None:
 def test_mypy_accepts_the_real_classes(pytestconfig: pytest.Config, tmp_path: Path) -> None:
     """mypy strict accepts every real class, and refuses each control with one wrong type."""
     # A cache of its own: it holds the whole of vLLM. `silent`, because errors inside vLLM are vLLM's.
-    cache = pytestconfig.cache.mkdir("mypy_vllm") if pytestconfig.cache else tmp_path
+    kept = getattr(pytestconfig, "cache", None)
+    cache = kept.mkdir("mypy_vllm") if kept else tmp_path
     found = checkers.run_mypy([FILE], cache, "--follow-imports", "silent")
     assert checkers.differences(found, "mypy") == []
 
