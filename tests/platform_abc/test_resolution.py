@@ -5,77 +5,26 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_abc.errors import FailingImport, MalformedQualname, MissingModule, MissingName, ResolutionError
+from platform_abc.errors import ResolutionError
 from platform_abc.reasons import explain
-from platform_abc.resolution import Detector, ResolutionSpec, resolve
-from tests.platform_abc.fake_distributions import STRUCTURAL_PLATFORM, distribution
-
-GROUP = "platform_abc.platform_plugins"
-MEMBERS = ("_enum", "device_type", "check_and_update_config", "get_attn_backend_cls")
-
-
-@pytest.fixture(autouse=True)
-def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """A module `rs_platforms` with the platform classes One, Two and Nothing, and a clean environment."""
-    for name in ("PLATFORM_ABC_PLUGINS", "PLATFORM_ABC_TARGET_DEVICE", "PLATFORM_ABC_LOGGING_LEVEL"):
-        monkeypatch.delenv(name, raising=False)
-    made = ModuleType("rs_platforms")
-    for name in ("One", "Two", "Nothing"):
-        exec(STRUCTURAL_PLATFORM.format(name=name), vars(made))
-    monkeypatch.setitem(sys.modules, "rs_platforms", made)
-    yield made
-    for name in [name for name in sys.modules if name.startswith("rs_") or name.endswith("_rs_plugin")]:
-        sys.modules.pop(name, None)
-
-
-def spec(**builtins: Detector) -> ResolutionSpec:
-    return ResolutionSpec(
-        engine="platform-abc",
-        builtins=builtins,
-        unspecified="rs_platforms.Nothing",
-        forced={"cpu": "cpu"},
-        required_members=MEMBERS,
-        variables=("PLATFORM_ABC_*", "JAX_PLATFORMS"),
-        packages=("attrs", "no-such-distribution"),
-    )
-
-
-def answer(value: object) -> Detector:
-    return lambda: value  # type: ignore[return-value]
-
-
-def raising(error: BaseException) -> Detector:
-    def detector() -> str | None:
-        raise error
-
-    return detector
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder on the import path."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
-
-
-def put(site: Path, name: str, body: str, *, dist: str = "", version: str = "1.0") -> None:
-    module = f"{(dist or name).replace('-', '_')}_rs_plugin"
-    distribution(
-        site,
-        dist or f"{name}-dist",
-        version,
-        entry_points={GROUP: {name: f"{module}:register"}},
-        modules={f"{module}.py": body if "def register" in body else f"def register():\n    {body}\n"},
-    )
-
+from platform_abc.resolution import Detector, resolve
+from tests.platform_abc.fake_distributions import distribution
+from tests.platform_abc.resolution_parts import (  # noqa: F401  fixtures are found by name
+    GROUP,
+    MEMBERS,
+    answer,
+    module_fixture,
+    put,
+    raising,
+    site_fixture,
+    spec,
+)
 
 # ------------------------------------------------------------------------------- who wins
 
@@ -305,71 +254,6 @@ def test_a_filtered_plugin_stands_in_the_report(site: Path, monkeypatch: pytest.
     assert report.variables == {"PLATFORM_ABC_PLUGINS": ""}
 
 
-# ------------------------------------------------------------------------------- answers
-
-
-@pytest.mark.parametrize("value", ["", False, True, 0, 3, b"a.B", object, ["a.B"], ()])
-def test_an_answer_that_is_no_name_is_a_clear_error(value: object) -> None:
-    """Also a falsy one: only `None` says that the device is absent."""
-    with pytest.raises(
-        ResolutionError, match="detector odd answered .*expected the dotted name of a class, or None"
-    ):
-        resolve(spec(good=answer("rs_platforms.One"), odd=answer(value)))
-
-
-def test_an_answer_that_cannot_be_printed_is_still_an_error_of_ours() -> None:
-    """A hostile `__repr__` changes nothing."""
-
-    class Hostile:
-        def __repr__(self) -> str:
-            raise ValueError
-
-    with pytest.raises(ResolutionError, match="an unprintable Hostile"):
-        resolve(spec(odd=answer(Hostile())))
-
-
-@pytest.mark.parametrize(
-    ("name", "cause"),
-    [
-        ("nodots", MalformedQualname),
-        ("pkg.mod:Name", MalformedQualname),
-        ("no_such_package_rs.mod.Name", MissingModule),
-        ("rs_platforms.Nope", MissingName),
-        ("rs_failing.Name", FailingImport),
-    ],
-)
-def test_a_name_that_does_not_import_is_an_error_with_its_cause(
-    site: Path, name: str, cause: type[Exception]
-) -> None:
-    """The detector is named, and the chained cause tells the ways to fail apart."""
-    (site / "rs_failing.py").write_text("raise AttributeError('inside the platform module')\n")
-    with pytest.raises(
-        ResolutionError, match="detector odd chose a platform that cannot be imported"
-    ) as caught:
-        resolve(spec(odd=answer(name)))
-    assert isinstance(caught.value.__cause__, cause)
-
-
-@pytest.mark.parametrize("name", ["sys.path", "os.path.join", "collections.OrderedDict", "builtins.object"])
-def test_a_name_that_is_no_platform_class_is_an_error(name: str) -> None:
-    """A function, a value, or a class without the members of a platform."""
-    with pytest.raises(ResolutionError, match="not a class|not a platform class: it has no _enum"):
-        resolve(spec(odd=answer(name)))
-
-
-@pytest.mark.parametrize("error", [TypeError("abstract"), AttributeError("x"), SystemExit(1)])
-def test_a_class_that_cannot_be_made_is_an_error(module: ModuleType, error: BaseException) -> None:
-    """Never an AttributeError or ImportError, which Python would rewrite at the import."""
-
-    def failing(self: object) -> None:
-        raise error
-
-    module.One.__init__ = failing
-    with pytest.raises(ResolutionError, match="which cannot be made") as caught:
-        resolve(spec(a=answer("rs_platforms.One")))
-    assert caught.value.__cause__ is error
-
-
 # ------------------------------------------------------------------------------- asked twice
 
 
@@ -525,84 +409,6 @@ def test_time_is_measured_for_each_detector() -> None:
     assert report.detectors[0].seconds >= 0.02
     assert report.detectors[0].seconds > report.detectors[1].seconds
     assert sum(each.seconds for each in report.detectors) <= report.seconds
-
-
-# ------------------------------------------------------------------------------- hostile objects
-
-
-class _OddStr(str):
-    """A string whose own methods raise."""
-
-    __slots__ = ()
-
-    def __len__(self) -> int:
-        raise ImportError
-
-    def __bool__(self) -> bool:
-        raise ImportError
-
-    def __eq__(self, other: object) -> bool:
-        raise AttributeError
-
-    def __ne__(self, other: object) -> bool:
-        raise AttributeError
-
-    def __str__(self) -> str:
-        raise AttributeError
-
-    __hash__ = str.__hash__
-
-
-def test_a_string_of_a_subclass_is_taken_as_the_string_it_is() -> None:
-    """Its own comparison and its own truth are not asked."""
-    _, report = resolve(spec(a=answer(_OddStr("rs_platforms.One"))))
-    assert report.chosen == "rs_platforms.One"
-    assert type(report.chosen) is str
-
-
-@pytest.mark.parametrize(
-    ("source", "told"),
-    [
-        ("    def __new__(cls):\n        return None\n", "calling it gave None, not an object of that class"),
-        ("    def __new__(cls):\n        return 5\n", "calling it gave 5, not an object of that class"),
-    ],
-)
-def test_a_class_that_makes_something_else_is_an_error(module: ModuleType, source: str, told: str) -> None:
-    """`current_platform` is never `None` or a foreign object."""
-    exec(STRUCTURAL_PLATFORM.format(name="One") + source, vars(module))
-    with pytest.raises(ResolutionError, match=told):
-        resolve(spec(a=answer("rs_platforms.One")))
-
-
-def test_a_mock_is_no_class(module: ModuleType) -> None:
-    """Although it says that it is one."""
-    from unittest.mock import Mock
-
-    module.One = Mock(spec=type)
-    with pytest.raises(ResolutionError, match="which is a Mock, not a class"):
-        resolve(spec(a=answer("rs_platforms.One")))
-
-
-@pytest.mark.parametrize("error", [AttributeError("odd"), ImportError("odd"), SystemExit(5)])
-def test_whatever_is_raised_elsewhere_is_a_resolution_error_too(
-    module: ModuleType, error: BaseException
-) -> None:
-    """It says during which step; the cause is chained and the report is there."""
-
-    class Meta(type):
-        @property
-        def __mro__(cls) -> tuple[type, ...]:  # type: ignore[override]
-            raise error
-
-    class One(metaclass=Meta):
-        pass
-
-    module.One = One
-    with pytest.raises(ResolutionError, match="odd|SystemExit: 5") as caught:
-        resolve(spec(a=answer("rs_platforms.One")))
-    assert "while importing platform rs_platforms.One" in str(caught.value)
-    assert caught.value.__cause__ is error
-    assert caught.value.report is not None
 
 
 def test_the_distribution_of_the_winner_is_named_in_its_errors(site: Path) -> None:
