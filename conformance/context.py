@@ -13,7 +13,7 @@ import os
 import pickle
 import textwrap
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeVar
@@ -167,18 +167,47 @@ class CheckContext:
             raise NotRun(f"{member} cannot be called, see members.kinds")
         self._bind(member, call, args, kwargs)
         try:
-            return call(*args, **kwargs)
+            answer = call(*args, **kwargs)
         except (MissingDependency, DeviceUnavailable) as error:
             raise Skip(str(error), error.remedy) from error
         except NotImplementedError as error:
             raise Unsupported(f"{member} raises {describe(error)}") from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             missing = "" if isinstance(error, _MISTAKES) else self.device_missing()
             if missing:
                 raise Skip(
                     f"{missing}; {member} raised {describe(error)}", "run the kit where the device is"
                 ) from error
             raise self.raised(member, error, contract_says=contract_says, hint=hint) from error
+        self.must_have_run(member, answer)
+        return answer
+
+    def must_have_run(self, member: str, answer: object) -> None:
+        """Fail if a call gave a coroutine or a generator: the body of the member has not run then.
+
+        Raises:
+            NotRun: the member is written as a coroutine or generator function; another check says so.
+            Violation: it did.
+        """
+        kind = unrun(answer)
+        function: object = getattr(self.raw(member), "__func__", self.raw(member))
+        if kind and any(
+            is_kind(function)
+            for is_kind in (
+                inspect.iscoroutinefunction,
+                inspect.isgeneratorfunction,
+                inspect.isasyncgenfunction,
+            )
+        ):
+            raise NotRun(f"{member} gives {kind}, see members.kinds")
+        if kind:
+            raise self.fail(
+                member,
+                contract_says=f"`{member}` does its work when it is called; the engine neither awaits nor "
+                "iterates over what it returns.",
+                platform_did=f"it returned {kind}, so its body has not run",
+                hint=f"Write `def {member}` without `async` and `yield`; a decorator around it may hide them.",
+            )
 
     def ask_all(self, member: str, *, contract_says: str, hint: str) -> Iterator[tuple[str, Any]]:
         """Call a member once for each harmless set of arguments that the adapter knows.
@@ -244,7 +273,9 @@ class CheckContext:
     def _bind(self, member: str, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         try:
             signature = inspect.signature(call)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError) as error:
+            if inspect.ismethod(call) and self.overridden(member):
+                raise NotRun(f"{member} takes no first argument, see members.engine-calls") from error
             return
         try:
             signature.bind(*args, **kwargs)
@@ -278,6 +309,21 @@ def _end(status: int) -> str:
 
 def _frames(trace: TracebackType | None) -> Iterator[tuple[Any, int]]:
     return traceback.walk_tb(trace)
+
+
+def unrun(answer: object) -> str:
+    """What a call gave instead of running, with its article; empty if it ran. A coroutine is closed."""
+    for is_kind, word in (
+        (inspect.iscoroutine, "a coroutine"),
+        (inspect.isgenerator, "a generator"),
+        (inspect.isasyncgen, "an async generator"),
+        (inspect.isawaitable, "an awaitable"),
+    ):
+        if is_kind(answer):
+            if isinstance(answer, Coroutine):
+                answer.close()
+            return word
+    return ""
 
 
 def describe(error: BaseException) -> str:

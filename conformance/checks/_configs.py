@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import attrs
 
-from conformance.context import CheckContext, describe, is_a, short
-from conformance.model import Skip, Violation
+from conformance.context import CheckContext, describe, is_a, short, unrun
+from conformance.model import NotRun, Skip, Violation
 from platform_abc.errors import DeviceUnavailable, MissingDependency
 
 PRE_REGISTER: Final = "pre_register_and_update"
@@ -86,20 +86,33 @@ def run_hooks(ctx: CheckContext, config: Any, hooks: tuple[str, ...] = HOOKS) ->
         for hook in hooks:
             call = getattr(ctx.platform, hook)
             if hook == PRE_REGISTER:
-                with contextlib.suppress(Exception):  # config.pre-register judges what it raises
-                    call()
+                with contextlib.suppress(Exception, SystemExit):  # config.pre-register judges what it raises
+                    unrun(call())
                 continue
             try:
-                call(config)
+                ctx.must_have_run(hook, call(config))
+            except (Violation, NotRun):
+                raise
             except (MissingDependency, DeviceUnavailable) as error:
                 raise Skip(str(error), error.remedy) from error
             except (NotImplementedError, ValueError) as error:
                 raise Refused(f"{hook} raised {describe(error)}") from error
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise hook_raised(ctx, hook, error) from error
 
 
-def hook_raised(ctx: CheckContext, hook: str, error: Exception) -> Exception:
+def update_block_size(ctx: CheckContext, config: Any) -> None:
+    """Call the block-size hook as a worker does; what it raises comes through.
+
+    Raises:
+        Violation: it gave a coroutine or a generator.
+    """
+    with ctx.adapter.active(ctx.platform):
+        answer: object = ctx.platform.update_block_size_for_backend(config)
+    ctx.must_have_run("update_block_size_for_backend", answer)
+
+
+def hook_raised(ctx: CheckContext, hook: str, error: BaseException) -> Exception:
     """What a hook's exception means: a Skip where the device is absent, else a Violation."""
     mistake = isinstance(error, TypeError | AttributeError | NameError | KeyError | IndexError)
     missing = "" if mistake else ctx.device_missing()

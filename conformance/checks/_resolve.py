@@ -31,7 +31,7 @@ def resolve_class(ctx: CheckContext, member: str, qualname: Any, says: str) -> t
             found = ctx.adapter.resolve(qualname)
     except Skip:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         lacking = sorted(_missing_requirements(ctx)) if _is_missing_module(error) else []
         if lacking:
             raise Skip(

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import Any, Final
+from typing import Any
 
 from conformance.checks import _configs
 from conformance.checks._resolve import resolve_class, surface
 from conformance.context import CheckContext, describe, kind_of, short, spell
-from conformance.model import Finding, NotRun, Skip, Unsupported, Violation
+from conformance.model import NotRun, Skip, Unsupported, Violation
 from conformance.registry import check
-
-_USER: Final = {
-    "user-worker-cls": "parallel_config.worker_cls",
-    "user-block-size": "cache_config.block_size",
-    "user-dtype": "model_config.dtype",
-}
-"""Cases in which the user has set one field, and the field."""
 
 
 @check(
@@ -113,7 +105,7 @@ def worker_cls(ctx: CheckContext) -> None:
 @check(
     "config.worker-cls-importable",
     group="config_hooks",
-    needs=("config.worker-cls",),
+    needs=("config.worker-cls", "config.valid"),
     why="Each worker process imports this class by name and calls it to load and run the model.",
     hint="Name a class that imports without the device and derives from the engine's worker base.",
 )
@@ -125,43 +117,6 @@ def worker_importable(ctx: CheckContext) -> None:
     for picked in ctx.adapter.picked():
         if picked.picker == "worker_cls":
             surface(ctx, "check_and_update_config", cls, picked)
-
-
-@check(
-    "config.user-values",
-    group="config_hooks",
-    needs=("config.plain",),
-    why="A value that the user set and the platform replaced is a run that nobody asked for.",
-    hint="Change a field only where it still has its default; refuse a user's value with a ValueError.",
-)
-def user_values(ctx: CheckContext) -> None:
-    """What the user set survives the hooks, or is refused."""
-    findings: list[Finding] = []
-    for case, field in _USER.items():
-        if case not in ctx.adapter.config_cases():
-            continue
-        try:
-            done = _configs.ran(ctx, case)
-            writer = done.writer(field)
-            if case == "user-block-size" and field not in done.changes():
-                writer = "update_block_size_for_backend"
-                with contextlib.suppress(Exception):  # config.block-size judges what it raises
-                    _update_block_size(ctx, done.config)
-        except (_configs.Refused, Skip, Violation):
-            continue  # refused, or config.cases tells
-        now = dict(ctx.adapter.snapshot(done.config))
-        change = _configs.differences({field: done.before.get(field)}, {field: now.get(field)})
-        if change:
-            findings.append(
-                ctx.finding(
-                    writer,
-                    contract_says=f"{field} stays as the user set it, or the hook refuses it.",
-                    platform_did=_configs.spelled(change),
-                    hint=f"Write {field} only where the user left the default.",
-                )
-            )
-    if findings:
-        raise Violation(*findings)
 
 
 @check(
@@ -187,11 +142,6 @@ def valid(ctx: CheckContext) -> None:
         ) from error
 
 
-def _update_block_size(ctx: CheckContext, config: Any) -> None:
-    with ctx.adapter.active(ctx.platform):
-        ctx.platform.update_block_size_for_backend(config)
-
-
 @check(
     "config.block-size",
     group="config_hooks",
@@ -204,7 +154,9 @@ def block_size(ctx: CheckContext) -> None:
     done = _configs.ran_or_blame(ctx)
     hook = "update_block_size_for_backend"
     try:
-        _update_block_size(ctx, done.config)
+        _configs.update_block_size(ctx, done.config)
+    except Violation:
+        raise
     except NotImplementedError as error:
         raise ctx.raised(
             hook,
@@ -212,7 +164,7 @@ def block_size(ctx: CheckContext) -> None:
             contract_says=f"`{hook}` runs in every worker; nothing there catches NotImplementedError.",
             hint=f"Remove `{hook}` from the class: the base chooses the size.",
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _configs.hook_raised(ctx, hook, error) from error
     size = dict(ctx.adapter.snapshot(done.config)).get("cache_config.block_size")
     if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size <= 0):
@@ -240,8 +192,10 @@ def pre_register(ctx: CheckContext) -> None:
             spelling = call.case or "without a parser"
             try:
                 with ctx.adapter.active(ctx.platform):
-                    getattr(ctx.platform, hook)(*call.args, **call.kwargs)
-            except Exception as error:
+                    ctx.must_have_run(hook, getattr(ctx.platform, hook)(*call.args, **call.kwargs))
+            except Violation:
+                raise
+            except (Exception, SystemExit) as error:
                 raise ctx.raised(
                     hook,
                     error,
@@ -253,7 +207,7 @@ def pre_register(ctx: CheckContext) -> None:
 @check(
     "config.after-parser",
     group="config_hooks",
-    needs=("config.plain", "config.pre-register"),
+    needs=("config.pre-register", "config.check-idempotent", "config.defaults-idempotent"),
     why="A process that parsed a command line may build further configs that did not come from it.",
     hint="Keep no note of the parser on the class; decide from the config alone.",
 )

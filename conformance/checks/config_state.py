@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import inspect
 import os
 import pickle
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import attrs
+
 from conformance.checks import _configs
+from conformance.checks._deep import deep_text, opaque
+from conformance.checks.processes import ACTS as _ACTS
+from conformance.checks.processes import answers_of
 from conformance.context import ApartFailed, CheckContext, describe, short
-from conformance.model import Finding, Skip, Violation
+from conformance.model import Finding, NotRun, Skip, Violation
 from conformance.registry import check
 
 _PLAIN: Final = ("config.plain",)
+_MORE: Final = 2
 _NOT_STATE: Final = frozenset(
     {"__dict__", "__weakref__", "__abstractmethods__", "_abc_impl", "__annotations__"}
 )
@@ -47,7 +56,7 @@ def picklable(ctx: CheckContext) -> None:
             hint=f"Store the name or the settings of such an object{f' in {field}' if field else ''} instead, "
             "and make the object in the worker.",
         ) from error
-    lost = _configs.differences(done.after, dict(ctx.adapter.snapshot(back)))
+    lost = _configs.differences(done.after, dict(ctx.adapter.snapshot(back))) or _lost_inside(done, back)
     if lost:
         raise ctx.fail(
             done.writer(next(iter(lost))),
@@ -55,6 +64,15 @@ def picklable(ctx: CheckContext) -> None:
             platform_did=f"unpickled, it differs: {_configs.spelled(lost)}",
             hint="Store values whose pickled form is the whole value.",
         )
+
+
+def _lost_inside(done: _configs.Ran, back: Any) -> dict[str, tuple[Any, Any]]:
+    """Changed fields whose objects print alike and hold something else after the round trip."""
+    pairs = {
+        field: (deep_text(_configs.value_at(done.config, field)), deep_text(_configs.value_at(back, field)))
+        for field in done.changes()
+    }
+    return {field: pair for field, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _unpicklable(done: _configs.Ran) -> list[str]:
@@ -69,25 +87,34 @@ def _unpicklable(done: _configs.Ran) -> list[str]:
 
 
 def _second_run(ctx: CheckContext) -> Mapping[str, Mapping[str, tuple[Any, Any]]]:
-    """What each hook changes when both run again on the unpickled config, as in the engine core."""
+    """What each hook changes when both run again on the unpickled config, as in the engine core.
+
+    They run twice more: a copy of the config that the engine makes there goes through them as well.
+    """
     done = _configs.ran_or_blame(ctx)
     config = _round_trip(done.config)
-    seen = [dict(ctx.adapter.snapshot(config))]
-    for hook in _configs.SECOND:
-        try:
-            _configs.run_hooks(ctx, config, (hook,))
-        except (_configs.Refused, Violation) as error:
-            text = error.findings[0].platform_did if isinstance(error, Violation) else str(error)
-            raise _SecondRunRaised(hook, text) from error
-        seen.append(dict(ctx.adapter.snapshot(config)))
-    first, middle, last = seen
-    drift = _configs.differences(first, last)
-    by_defaults = {name: pair for name, pair in drift.items() if name in _configs.differences(first, middle)}
-    by_check = {name: pair for name, pair in drift.items() if name in _configs.differences(middle, last)}
-    return {
-        _configs.SECOND[0]: {name: pair for name, pair in by_defaults.items() if name not in by_check},
-        _configs.SECOND[1]: by_check,
-    }
+    drift: dict[str, dict[str, tuple[Any, Any]]] = {hook: {} for hook in _configs.SECOND}
+    start = dict(ctx.adapter.snapshot(config))
+    for _ in range(_MORE):
+        seen = [dict(ctx.adapter.snapshot(config))]
+        for hook in _configs.SECOND:
+            try:
+                _configs.run_hooks(ctx, config, (hook,))
+            except (_configs.Refused, Violation) as error:
+                text = error.findings[0].platform_did if isinstance(error, Violation) else str(error)
+                raise _SecondRunRaised(hook, text) from error
+            seen.append(dict(ctx.adapter.snapshot(config)))
+        first, middle, last = seen
+        # What one hook changes and the other changes back is no drift.
+        moved = _configs.differences(first, last)
+        by_check = {name: pair for name, pair in moved.items() if name in _configs.differences(middle, last)}
+        by_defaults = {name: pair for name, pair in moved.items() if name not in by_check}
+        for hook, changes in zip(_configs.SECOND, (by_defaults, by_check), strict=True):
+            for name, (_, new) in changes.items():
+                drift[hook][name] = (start.get(name, "(absent)"), new)
+        if any(drift.values()):
+            break
+    return drift
 
 
 class _SecondRunRaised(Exception):
@@ -110,14 +137,14 @@ def _idempotent(ctx: CheckContext, hook: str) -> None:
         raise ctx.fail(
             hook,
             contract_says=says,
-            platform_did=f"the second time: {again.text}",
+            platform_did=f"called again, {again.text}",
             hint=f"Let `{hook}` recognise its own result; an engine in two processes hangs or stops here.",
         ) from again
     if drift:
         raise ctx.fail(
             hook,
             contract_says=says,
-            platform_did=f"the second time it changed {_configs.spelled(drift)}",
+            platform_did=f"called again it changed {_configs.spelled(drift)}",
             hint="Set values instead of adding to them, and append to a list only what is not yet in it.",
         )
 
@@ -146,36 +173,87 @@ def check_idempotent(ctx: CheckContext) -> None:
     _idempotent(ctx, "check_and_update_config")
 
 
-def _state(ctx: CheckContext) -> dict[str, tuple[object, str]]:
-    """What the platform's classes and its instance hold: the object, and how it prints."""
-    held: dict[str, tuple[object, str]] = {}
-    for cls in ctx.platform_cls.__mro__[:-1]:
+@attrs.frozen
+class _Held:
+    """One thing that a class, a metaclass or the instance holds: the object itself, and all of it as text."""
+
+    value: object
+    text: str
+    opaque: bool
+
+
+def _state(ctx: CheckContext) -> dict[str, _Held]:
+    """What the platform's classes, their metaclass and the instance hold, by dotted name."""
+    held: dict[str, _Held] = {}
+    engine_meta = inspect.getmro(type(ctx.adapter.base_class()))
+    own_meta = [one for one in inspect.getmro(type(ctx.platform_cls)) if one not in engine_meta]
+    for cls in (*ctx.platform_cls.__mro__[:-1], *own_meta):
         for name, value in vars(cls).items():
             if name not in _NOT_STATE:
-                held[f"{cls.__name__}.{name}"] = (value, _print(value))
+                held[f"{cls.__name__}.{name}"] = _Held(value, deep_text(value), opaque(value))
     own: dict[str, object] = ctx.platform.__dict__
     for name, value in own.items():
-        held[f"(instance).{name}"] = (value, _print(value))
+        if not isinstance(ctx.raw(name), functools.cached_property):  # every process computes it anew
+            held[f"(instance).{name}"] = _Held(value, deep_text(value), opaque(value))
     return held
 
 
-def _print(value: object) -> str:
-    if callable(value) or isinstance(value, property | classmethod | staticmethod):
-        return ""
-    try:
-        return repr(value)
-    except Exception as error:
-        return f"<repr raises {type(error).__name__}>"
+def _left(before: Mapping[str, _Held], after: Mapping[str, _Held], inside: bool) -> Iterator[tuple[str, str]]:
+    """Yield what differs, as name and phrase; what an opaque object holds counts only where `inside` says so."""
+    for name, now in after.items():
+        then = before.get(name)
+        if then is None:
+            yield name, f"{name} = {short(now.value)} is new"
+        elif then.value is not now.value and (then.text != now.text or callable(now.value)):
+            yield name, f"{name}: {short(then.value)} → {short(now.value)}"
+        elif then.text != now.text and (inside or not now.opaque):
+            yield name, f"{name} was changed in place, to {short(now.text if now.opaque else now.value)}"
 
 
-def _left(before: dict[str, tuple[object, str]], after: dict[str, tuple[object, str]]) -> Iterator[str]:
-    for name, (value, text) in after.items():
-        if name not in before:
-            yield f"{name} = {short(value)} is new"
-        elif before[name][0] is not value and before[name][1] != text:
-            yield f"{name}: {short(before[name][0])} → {short(value)}"
-        elif before[name][1] != text:
-            yield f"{name} was changed in place, to {short(value)}"
+def _computed_when_asked(ctx: CheckContext) -> list[str]:
+    """What the platform's own questions leave on it: values that every process computes for itself."""
+    before = _state(ctx)
+    with ctx.adapter.active(ctx.platform):
+        answers_of(ctx.platform, ctx.adapter)
+        for name, member in ctx.adapter.members().items():
+            if (
+                member.group == "device"
+                and member.kind != "attribute"
+                and name not in _ACTS
+                and ctx.overridden(name)
+            ):
+                for call in ctx.adapter.arguments(name):
+                    with contextlib.suppress(Exception, SystemExit):  # judged by the checks that ask it
+                        getattr(ctx.platform, name)(*call.args, **call.kwargs)
+    return [name for name, _ in _left(before, _state(ctx), inside=True)]
+
+
+def _kept_by_hooks(ctx: CheckContext) -> tuple[str, list[tuple[str, str]], dict[str, str]]:
+    """Run the hooks on two configs.
+
+    Returns:
+        The hook that left something, what it left as name and phrase, and details for the report.
+    """
+    details: dict[str, str] = {}
+    # A note that it has registered something is what pre_register_and_update may keep.
+    _configs.run_hooks(ctx, None, (_configs.PRE_REGISTER,))
+    for number, case in enumerate(("plain", "tensor-parallel")):
+        config = _configs.build(ctx, case)
+        if number:
+            with contextlib.suppress(Exception):  # an engine whose config has no such field
+                config.scheduler_config.max_num_seqs += 1
+        for hook in _configs.SECOND:
+            before = _state(ctx)
+            try:
+                _configs.run_hooks(ctx, config, (hook,))
+            except (_configs.Refused, Skip, Violation) as refused:
+                details[f"not tried ({case})"] = describe(refused)  # config.cases judges it
+                break
+            # An object that opens itself on first use has done so with the first config.
+            left = list(_left(before, _state(ctx), inside=number > 0))
+            if left:
+                return hook, left, details
+    return "", [], details
 
 
 @check(
@@ -186,28 +264,27 @@ def _left(before: dict[str, tuple[object, str]], after: dict[str, tuple[object, 
     hint="Write results into the config, which every process receives.",
 )
 def class_state(ctx: CheckContext) -> None:
-    """The hooks leave nothing on the class or the instance."""
-    # A note that it has registered something is what pre_register_and_update may keep.
-    _configs.run_hooks(ctx, None, (_configs.PRE_REGISTER,))
-    for case in ("plain", "tensor-parallel"):
-        config = _configs.build(ctx, case)
-        for hook in _configs.SECOND:
-            before = _state(ctx)
-            try:
-                _configs.run_hooks(ctx, config, (hook,))
-            except (_configs.Refused, Skip, Violation) as refused:
-                ctx.details[f"not tried ({case})"] = describe(refused)  # config.cases judges it
-                break
-            left = list(_left(before, _state(ctx)))
-            if left:
-                name = left[0].partition(" ")[0].partition(":")[0].rpartition(".")[2]
-                raise ctx.fail(
-                    hook,
-                    contract_says="The config hooks keep nothing on the class or the instance: a worker is "
-                    "a new process that does not run them.",
-                    platform_did="after it, " + "; ".join(left[:4]),
-                    hint=f"Write it into the config (vllm_config.additional_config is yours) instead of `{name}`.",
-                )
+    """The hooks leave nothing on the class, its metaclass or the instance."""
+    try:
+        hook, left, details = ctx.apart(lambda: _kept_by_hooks(ctx))
+    except ApartFailed as broken:
+        raise NotRun(f"the hooks did not run in a copy of the process: {broken}") from broken
+    ctx.details.update(details)
+    if left:
+        computed: list[str] = []
+        with contextlib.suppress(ApartFailed):
+            computed = ctx.apart(lambda: _computed_when_asked(ctx))
+        left = [one for one in left if one[0] not in computed]
+    if not left:
+        return
+    raise ctx.fail(
+        hook,
+        contract_says="The config hooks keep nothing on the class or the instance: a worker is "
+        "a new process that does not run them.",
+        platform_did="after it, " + "; ".join(phrase for _, phrase in left[:4]),
+        hint="Write it into the config (vllm_config.additional_config is yours) instead of "
+        f"`{left[0][0].rpartition('.')[2]}`.",
+    )
 
 
 @check(
@@ -227,7 +304,7 @@ def environment_stable(ctx: CheckContext) -> None:
         for name, (old, new) in _configs.differences(start, first).items()
     }
     config = _round_trip(done.config)
-    for hook in _configs.SECOND:
+    for hook in _configs.HOOKS:
         before = dict(os.environ)
         _configs.run_hooks(ctx, config, (hook,))
         drift = _configs.differences(before, dict(os.environ))
@@ -235,8 +312,8 @@ def environment_stable(ctx: CheckContext) -> None:
             raise ctx.fail(
                 hook,
                 contract_says="A config hook may set environment variables, and sets the same when it runs "
-                "again, as it does in the engine core.",
-                platform_did=f"the second time it changed {_configs.spelled(drift)}",
+                "again, in the same process or in the engine core.",
+                platform_did=f"called again it changed {_configs.spelled(drift)}",
                 hint="Assign the whole value, or add to the variable only what is not in it.",
             )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import traceback
 from collections.abc import Mapping
 from typing import Any, Final
 
 from conformance.checks.loading import SPECIFIED
-from conformance.context import CheckContext, kind_of, locate
+from conformance.context import CheckContext, describe, kind_of, locate
 from conformance.engines.base import Detection
 from conformance.model import IMPORTABLE, Finding, Skip, Unsupported, Violation
 from conformance.registry import check
@@ -23,28 +25,47 @@ def ask_detector(function: str) -> dict[str, Any]:
 
     Returns:
         `answers` and their `types`, the `error` that it raised, the `place` of that or of the detector,
-        and `doing`: `import` or `call`.
+        `later`, what it answers once torch is there, `doing`, at what it raised, and
+        `reached`, whether the detector's own code ran by then.
     """
     module, _, name = function.partition(":")
-    said: dict[str, Any] = {"answers": [], "types": [], "error": "", "place": "", "doing": "import"}
+    said: dict[str, Any] = {
+        "answers": [],
+        "types": [],
+        "later": None,
+        "error": "",
+        "place": "",
+        "reached": True,
+        "doing": "importing",
+    }
     try:
         detector: Any = importlib.import_module(module)
         for part in name.split("."):
             detector = getattr(detector, part)
-        said["doing"] = "call"
+        said["doing"] = "calling"
         said["place"] = locate(detector)
         for _ in range(_CALLS):
             answer = detector()
-            said["answers"].append(answer if isinstance(answer, str) or answer is None else kind_of(answer))
-            said["types"].append(type(answer).__name__)
-    except Exception as error:
-        trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        said["error"] = f"{type(error).__name__}: {error}"
-        if trace is not None:
-            said["place"] = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+            said["answers"].append(_plain(answer))
+            said["types"].append("str" if isinstance(answer, str) else type(answer).__name__)
+        said["doing"] = "calling, after torch was imported,"
+        with contextlib.suppress(ImportError):
+            importlib.import_module("torch")
+        said["later"] = _plain(detector())
+    except (Exception, SystemExit) as error:
+        said["error"] = describe(error)
+        frames = [f"{one.filename}:{one.lineno}" for one in traceback.extract_tb(error.__traceback__)]
+        inside = [one for one in frames if not one.startswith(f"{__file__}:")]
+        said["reached"] = bool(inside)
+        said["place"] = inside[-1] if inside else said["place"]
     return said
+
+
+def _plain(answer: Any) -> str | None:
+    """A detector's answer as a JSON value."""
+    if answer is None:
+        return None
+    return str(answer) if isinstance(answer, str) else kind_of(answer)
 
 
 def _own_detectors(ctx: CheckContext) -> Mapping[str, str]:
@@ -55,6 +76,18 @@ def _own_detectors(ctx: CheckContext) -> Mapping[str, str]:
         for name, function in ctx.adapter.detectors().items()
         if function.partition(":")[0].partition(".")[0] == package
     }
+
+
+def _place(function: str) -> str:
+    """`file:line` of a detector; its name where it cannot be seen."""
+    module, _, name = function.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (Exception, SystemExit):  # detection.detector judges it
+        return function
+    return locate(found) or function
 
 
 def _need_detectors(ctx: CheckContext) -> Mapping[str, str]:
@@ -94,8 +127,10 @@ def detector(ctx: CheckContext) -> None:
         ctx.details[name] = answers
         did = hint = ""
         if said["error"]:
-            did = f"{'importing' if said['doing'] == 'import' else 'calling'} it raised {said['error']}"
+            did = f"{said['doing']} it raised {said['error']}"
             hint = "Import the vendor's library inside the detector, in a try that returns None."
+            if said["doing"] != "importing" and not said["reached"]:
+                hint = "Let the detector take no arguments: the engine passes none."
         elif any(kind not in ("str", "NoneType") for kind in said["types"]):
             did = f"it returned {answers[0]}"
             hint = 'Return "mypkg.platform.MyPlatform" as a string.'
@@ -105,6 +140,9 @@ def detector(ctx: CheckContext) -> None:
         elif len(set(answers)) > 1:
             did = f"called {_CALLS} times it returned {', then '.join(map(repr, answers))}"
             hint = "Decide anew at each call, and change nothing that the decision reads."
+        elif said["later"] != answers[0]:
+            did = f"it returned {answers[0]!r}, and once torch was imported {said['later']!r}"
+            hint = "Ask the driver or the machine, not what this process has imported: engines import torch first."
         if did:
             findings.append(
                 Finding(
@@ -136,7 +174,22 @@ def resolves(ctx: CheckContext) -> None:
         detectors=raw["detectors"],
         winner=raw["winner"],
         error=raw.get("error", ""),
+        errors=raw.get("errors", {}),
     )
+    broken = {name: found.errors[name] for name in own if found.errors.get(name)}
+    if broken:
+        raise Violation(
+            *(
+                Finding(
+                    contract_says="A detector answers while the engine resolves its platform as it does alone.",
+                    platform_did=f"called by the engine's resolution it raised {error}, and counts as not active",
+                    member=own[name],
+                    location=_place(own[name]),
+                    hint="Read neither the engine's current platform nor anything that does in the detector.",
+                )
+                for name, error in broken.items()
+            )
+        )
     if found.resolved in _spellings(ctx):
         return
     answers = {name: found.detectors.get(name) for name in own or found.detectors}
@@ -148,7 +201,7 @@ def resolves(ctx: CheckContext) -> None:
                 platform_did=f"it answers {answers[found.winner]!r}, and the engine cannot resolve that: "
                 f"{found.error}",
                 member=own[found.winner],
-                location=own[found.winner],
+                location=_place(own[found.winner]),
                 hint=f"Correct the name that the detector returns, to {_spellings(ctx)[0]!r} for this class.",
             )
         )

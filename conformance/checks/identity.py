@@ -36,6 +36,7 @@ def enum_member(ctx: CheckContext) -> None:
             platform_did=f"`_enum` is {kind_of(value)}",
             hint=f"Write `_enum = PlatformEnum.OOT`, imported from {kinds.__module__}.",
         )
+    _same_on_instance(ctx, "_enum")
 
 
 @check(
@@ -63,6 +64,22 @@ def enum_out_of_tree(ctx: CheckContext) -> None:
         platform_did=f"`_enum` is {value}, but {ctx.qualname} derives from no platform of that kind",
         hint="Write `_enum = PlatformEnum.OOT`.",
     )
+
+
+def _same_on_instance(ctx: CheckContext, name: str) -> None:
+    """Fail unless an instance, where one can be made, has the class's value."""
+    try:
+        instance = ctx.platform
+    except Exception:  # platform.instantiable says so
+        return
+    on_class, on_instance = getattr(ctx.platform_cls, name, None), getattr(instance, name, None)
+    if on_instance != on_class:
+        raise ctx.fail(
+            name,
+            contract_says=f"`{name}` is the same on the class and on its instance: the engine reads both.",
+            platform_did=f"the class says {short(on_class)} and an instance says {short(on_instance)}",
+            hint=f"Remove the assignment to `self.{name}`, and set `{name}` in the class body.",
+        )
 
 
 def _class_text(ctx: CheckContext, name: str, example: str) -> None:
@@ -127,7 +144,7 @@ def torch_device(ctx: CheckContext) -> None:
 
     value: Any = ctx.attribute("device_type")
     try:
-        torch.device(value)
+        device = torch.device(value)
     except RuntimeError as error:
         if ctx.platform.uses_host_device_handling():
             return
@@ -139,6 +156,13 @@ def torch_device(ctx: CheckContext) -> None:
             hint="Call torch.utils.rename_privateuse1_backend in the platform's module, or override "
             "`uses_host_device_handling` to return True.",
         ) from error
+    if device.type != value:
+        raise ctx.fail(
+            "device_type",
+            contract_says="`device_type` is the bare type of a device, `cpu` or `cuda`; the engine adds the index.",
+            platform_did=f"device_type is {value!r}, which torch takes for {device!r}",
+            hint=f"Write `device_type = {device.type!r}`.",
+        )
 
 
 @check(
@@ -161,6 +185,14 @@ def predicates(ctx: CheckContext) -> None:
                 platform_did=f"it returned {kind_of(value)}",
                 hint=f"Return a bool from `{name}`.",
             )
+        again: Any = ctx.ask(name, contract_says=says, hint=f"Return a bool from `{name}`.")
+        if again != value:
+            raise ctx.fail(
+                name,
+                contract_says=f"`{name}()` answers the same each time: the engine asks it all over its code.",
+                platform_did=f"it said {value}, and asked again {again}",
+                hint=f"Leave `{name}` to the base class, which answers from `_enum`.",
+            )
         answers[name] = value
     yes = [name for name in _KINDS if answers[name]]
     if len(yes) != 1:
@@ -172,6 +204,28 @@ def predicates(ctx: CheckContext) -> None:
             f"{ctx.raw('_enum')}",
             hint=f"Remove the override of {', '.join(own)}: the base answers from `_enum`.",
         )
+    fitting = _predicate_of(ctx)
+    if fitting and yes != [fitting]:
+        raise ctx.fail(
+            yes[0] if ctx.overridden(yes[0]) else fitting,
+            contract_says="The kind that says True is the one in `_enum`: the engine reads that as well.",
+            platform_did=f"`{yes[0]}()` said True, while `_enum` is {ctx.raw('_enum')}",
+            hint=f"Remove the overrides of `{yes[0]}` and `{fitting}`, or set `_enum` to the kind you mean.",
+        )
+    if answers["is_zen_cpu"] and not answers["is_cpu"]:
+        raise ctx.fail(
+            "is_zen_cpu",
+            contract_says="`is_zen_cpu()` says True only where `is_cpu()` does: it is a kind of CPU.",
+            platform_did=f"`is_zen_cpu()` said True and `is_cpu()` False, with `_enum` {ctx.raw('_enum')}",
+            hint="Remove the override of `is_zen_cpu`.",
+        )
+
+
+def _predicate_of(ctx: CheckContext) -> str:
+    """The predicate that belongs to the class's kind; empty where the engine has none for it."""
+    kind: Any = ctx.raw("_enum")
+    name = "is_out_of_tree" if kind is ctx.adapter.platform_enum()["OOT"] else f"is_{kind.name.lower()}"
+    return name if name in _KINDS else ""
 
 
 @check(
@@ -195,6 +249,8 @@ def texts(ctx: CheckContext) -> None:
     ]
     if findings:
         raise Violation(*findings)
+    for name in _TEXTS:
+        _same_on_instance(ctx, name)
 
 
 @check(
@@ -263,6 +319,8 @@ def lists(ctx: CheckContext) -> None:
     findings = list(_wrong_lists(ctx))
     if findings:
         raise Violation(*findings)
+    for name in _LISTS:
+        _same_on_instance(ctx, name)
 
 
 @check(
@@ -305,6 +363,7 @@ def device_variable(ctx: CheckContext) -> None:
             platform_did=f"it is {kind_of(value)}",
             hint='Give the bare name: `device_control_env_var = "MYDEVICE_VISIBLE_DEVICES"`.',
         )
+    _same_on_instance(ctx, "device_control_env_var")
 
 
 @check(

@@ -10,14 +10,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from conformance.checks._signatures import Shape, base_shapes, bound_signature, open_ended, refusal
-from conformance.context import CheckContext, kind_of
+from conformance.context import ApartFailed, CheckContext, describe, kind_of
 from conformance.engines.base import EngineCall, Member
 from conformance.engines.source_scan import applies, by_member
 from conformance.model import Finding, Level, Violation
 from conformance.registry import check
+from platform_abc.errors import DeviceUnavailable, MissingDependency
 
 _CALLED: Final = frozenset({"method", "classmethod", "staticmethod"})
 _FROM_CLASS: Final = frozenset({"classmethod", "staticmethod"})
+_CALLED_ELSEWHERE: Final = frozenset(
+    {
+        "apply_config_platform_defaults",
+        "check_and_update_config",
+        "get_attn_backend_cls",
+        "pre_register_and_update",
+        "set_additional_forward_context",
+        "update_block_size_for_backend",
+        "validate_request",
+    }
+)
+"""Members whose own checks call them and blame NotImplementedError as well."""
 _NOT_SUPPORTED: Final = ("NotImplementedError", "NotSupported", "not_supported")
 
 
@@ -92,12 +105,33 @@ def _callable_overrides(
     for member, raw in _overridden(ctx):
         if member.kind not in _CALLED or _wrong_kind(member, raw)[0] not in ("", "an instance method"):
             continue
+        if _takes_nothing(raw):
+            continue  # said below: Python cannot even bind it
         override = bound_signature(getattr(ctx.platform, member.name))
         base = bound_signature(member.value)
         if base is not None and member.kind != "staticmethod":
             base = base.replace(parameters=list(base.parameters.values())[1:])
         if override is not None:
             yield member, override, base
+
+
+def _function(raw: Any) -> Any:
+    """The function behind a classmethod; anything else as it is."""
+    return getattr(raw, "__func__", raw)
+
+
+def _takes_nothing(raw: Any) -> bool:
+    """Say whether a function that is called on a class or an instance has no parameter for that."""
+    if isinstance(raw, staticmethod):
+        return False
+    function: Any = getattr(raw, "__func__", raw)
+    if not inspect.isfunction(function):
+        return False
+    signature = bound_signature(function)
+    return signature is not None and not any(
+        one.kind is not one.KEYWORD_ONLY and one.kind is not one.VAR_KEYWORD
+        for one in signature.parameters.values()
+    )
 
 
 def _engine_shapes(ctx: CheckContext) -> Mapping[str, Sequence[tuple[Shape, str]]]:
@@ -120,6 +154,16 @@ def _engine_shapes(ctx: CheckContext) -> Mapping[str, Sequence[tuple[Shape, str]
 def _refused_by_engine(ctx: CheckContext) -> Mapping[str, Finding]:
     shapes = _engine_shapes(ctx)
     refused: dict[str, Finding] = {}
+    for member, raw in _overridden(ctx):
+        if member.kind in _CALLED and not _wrong_kind(member, raw)[0] and _takes_nothing(raw):
+            first = "cls" if isinstance(raw, classmethod) else "self"
+            function = _function(raw)
+            refused[member.name] = ctx.finding(
+                member.name,
+                contract_says=f"`{member.name}` is called on the platform, which Python passes as the first argument.",
+                platform_did=f"it has no parameter for that: `def {member.name}{bound_signature(function)}`",
+                hint=f"Write def {member.name}({first}, …), or mark it as a staticmethod.",
+            )
     for member, override, base in _callable_overrides(ctx):
         bad = [(shape, site, refusal(base, override, shape)) for shape, site in shapes.get(member.name, ())]
         bad = [one for one in bad if one[2]]
@@ -199,6 +243,33 @@ def _only_declines(raw: Any) -> bool:
     return name in _NOT_SUPPORTED
 
 
+def _declines(ctx: CheckContext, member: Member) -> str:
+    """Say how an override of the common path declines, by its body or when it is called; empty if it does not."""
+    if _only_declines(ctx.raw(member.name)):
+        return "its body only raises"
+    needs_device = member.group == "device" and bool(ctx.device_missing())
+    if needs_device or member.kind not in _CALLED or _wrong_kind(member, ctx.raw(member.name))[0]:
+        return ""
+
+    def ask() -> str:
+        with ctx.adapter.active(ctx.platform):
+            for call in ctx.adapter.arguments(member.name):
+                try:
+                    getattr(ctx.platform, member.name)(*call.args, **call.kwargs)
+                except (MissingDependency, DeviceUnavailable):
+                    continue
+                except NotImplementedError as error:
+                    return f"called, it raised {describe(error)}"
+                except (Exception, SystemExit) as error:
+                    ctx.details[member.name] = describe(error)  # judged by the checks about its answer
+        return ""
+
+    try:
+        return ctx.apart(ask)
+    except ApartFailed:
+        return ""
+
+
 def _common(ctx: CheckContext) -> Iterator[tuple[Member, EngineCall]]:
     members = ctx.adapter.members()
     for name, uses in by_member(ctx.adapter.engine_calls()).items():
@@ -221,9 +292,11 @@ def common_path(ctx: CheckContext) -> None:
     findings: list[Finding] = []
     for member, use in _common(ctx):
         own = ctx.overridden(member.name)
-        if not (_only_declines(ctx.raw(member.name)) if own else member.raises):
+        if own and member.name in _CALLED_ELSEWHERE:
             continue
-        did = "its body only raises" if own else "it is inherited, and the base's only raises"
+        did = _declines(ctx, member) if own else "it is inherited, and the base's only raises" * member.raises
+        if not did:
+            continue
         findings.append(
             ctx.finding(
                 member.name,

@@ -11,6 +11,7 @@ from conformance.context import CheckContext, describe, is_a, kind_of
 from conformance.engines.base import PickedBase
 from conformance.model import NotRun, Unsupported, Violation
 from conformance.registry import check
+from platform_abc.errors import MalformedQualname, MissingName
 
 
 @attrs.frozen
@@ -40,6 +41,10 @@ _PICKERS: Final = (
 )
 
 
+_WELL_KNOWN: Final = frozenset({"inductor", "eager"})
+"""Backends that torch always has; looking others up imports its compiler, which takes seconds."""
+
+
 def _answer(ctx: CheckContext, picker: _Picker) -> Any:
     """What the picker says in the plainest case.
 
@@ -64,6 +69,7 @@ def _answer(ctx: CheckContext, picker: _Picker) -> Any:
     try:
         with ctx.adapter.active(ctx.platform):
             answer = ctx.ask(member, *args, contract_says=says, hint=hint, **kwargs)
+            again = ctx.ask(member, *args, contract_says=says, hint=hint, **kwargs)
     except Unsupported as declined:
         if not picker.must_answer:
             raise
@@ -73,6 +79,13 @@ def _answer(ctx: CheckContext, picker: _Picker) -> Any:
             platform_did=str(declined),
             hint=hint,
         ) from declined
+    if answer != again:
+        raise ctx.fail(
+            member,
+            contract_says=f"`{member}` gives the same name each time it gets the same question.",
+            platform_did=f"it gave {kind_of(answer)}, and asked again {kind_of(again)}",
+            hint=f"Let the answer of `{member}` depend on its arguments alone.",
+        )
     if answer == "" and not ctx.overridden(member):
         raise Unsupported(f"the base's {member} gives an empty name, and the platform does not override it")
     return answer
@@ -145,7 +158,7 @@ def selectors(ctx: CheckContext) -> None:
         except (NotImplementedError, ValueError) as refused:
             ctx.details[f"refused ({call.case})"] = describe(refused)
             continue
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if ctx.device_missing() and not isinstance(error, TypeError | AttributeError | NameError):
                 ctx.details[f"not tried ({call.case})"] = describe(error)
             else:
@@ -155,10 +168,42 @@ def selectors(ctx: CheckContext) -> None:
             violations.append(
                 ctx.fail(member, contract_says=says, platform_did=f"it gave {kind_of(answer)}", hint=hint)
             )
-        else:
-            ctx.details[f"picked ({call.case})"] = answer
+            continue
+        ctx.details[f"picked ({call.case})"] = answer
+        fault = _nothing_there(ctx, answer)
+        if fault:
+            violations.append(
+                ctx.fail(member, contract_says=says, platform_did=f"it gave {answer!r}: {fault}", hint=hint)
+            )
     if violations:
         raise Violation(*(finding for violation in violations for finding in violation.findings))
+
+
+def _nothing_there(ctx: CheckContext, qualname: str) -> str:
+    """Say that a name leads to nothing in its own package; empty if it imports, or lacks another package.
+
+    A backend for a rarer kind of layer may need a library that this machine has not got.
+    """
+    try:
+        with ctx.adapter.active(ctx.platform):
+            ctx.adapter.resolve(qualname)
+    except (Exception, SystemExit) as error:
+        causes: list[BaseException] = [error]
+        while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
+            causes.append(cause)
+        if any(_is_about(one, qualname) for one in causes):
+            return describe(error)
+        ctx.details[f"does not import here: {qualname}"] = describe(error)
+    return ""
+
+
+def _is_about(error: BaseException, qualname: str) -> bool:
+    """Say whether an error means that the name itself is wrong: a module or an attribute that is not there."""
+    if isinstance(error, ModuleNotFoundError):
+        return bool(error.name) and qualname.startswith(f"{error.name}.")
+    if isinstance(error, AttributeError):
+        return getattr(error.obj, "__name__", "") == qualname.rpartition(".")[0]
+    return isinstance(error, MalformedQualname | MissingName)
 
 
 @check(
@@ -178,6 +223,23 @@ def compile_backend(ctx: CheckContext) -> None:
     if not isinstance(answer, str) or not answer:
         raise ctx.fail(member, contract_says=says, platform_did=f"it gave {kind_of(answer)}", hint=hint)
     if "." not in answer:
+        unknown = [(member, answer)] if not _torch_compiles_with(answer) else []
+        simple: Any = ctx.attribute("simple_compile_backend")
+        if simple and "." not in simple and not _torch_compiles_with(simple):
+            unknown.append(("simple_compile_backend", simple))
+        if unknown:
+            raise Violation(
+                *(
+                    ctx.finding(
+                        name,
+                        contract_says=f"`{name}` is the name of a torch.compile backend, or a dotted name that imports.",
+                        platform_did=f"it is {value!r}, and torch knows no backend of that name",
+                        hint=f"{hint} A backend of your own registers when the platform's module is imported, or "
+                        "through the entry point group torch_dynamo_backends.",
+                    )
+                    for name, value in unknown
+                )
+            )
         return
     try:
         found = ctx.adapter.resolve(answer)
@@ -190,6 +252,15 @@ def compile_backend(ctx: CheckContext) -> None:
         ) from error
     if not callable(found):
         raise ctx.fail(member, contract_says=says, platform_did=f"{answer!r} is {kind_of(found)}", hint=hint)
+
+
+def _torch_compiles_with(name: str) -> bool:
+    if name in _WELL_KNOWN:
+        return True
+    import importlib
+
+    dynamo: Any = importlib.import_module("torch._dynamo")
+    return name in dynamo.list_backends(exclude_tags=())
 
 
 @check(

@@ -5,13 +5,17 @@ from __future__ import annotations
 import base64
 import copy
 import importlib
+import os
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from conformance.checks import _configs
-from conformance.context import CheckContext, kind_of, short
+from conformance.checks._deep import deep_text
+from conformance.context import CheckContext, describe, kind_of, short, spell
 from conformance.engines import adapter
+from conformance.engines.arguments import plain
+from conformance.engines.base import Adapter
 from conformance.model import Skip, Violation
 from conformance.registry import check
 
@@ -28,7 +32,7 @@ _ATTRIBUTES: Final = (
     "supported_quantization",
     "additional_env_vars",
 )
-_TOO_HEAVY: Final = frozenset(
+ACTS: Final = frozenset(
     {
         "import_kernels",
         "import_ir_kernels",
@@ -37,9 +41,18 @@ _TOO_HEAVY: Final = frozenset(
         "inference_mode",
         "get_global_graph_pool",
         "get_current_memory_usage",
+        "set_device",
+        "manual_seed_all",
+        "stateless_init_device_torch_dist_pg",
+        "check_if_supports_dtype",
     }
 )
-"""Members without parameters that act, or whose answer changes from call to call."""
+"""Members that act, or whose answer changes from call to call."""
+
+_HOOK_ANSWERS: Final = ("get_max_output_tokens", "check_max_model_len")
+"""Config hooks that answer with a number, and could do so from what another hook left."""
+
+_BLOCK_SIZE: Final = "update_block_size_for_backend"
 
 
 def _through_pickle(thing: object) -> object:
@@ -49,6 +62,7 @@ def _through_pickle(thing: object) -> object:
 _COPIES: Final[tuple[tuple[str, Callable[[object], object]], ...]] = (
     ("pickle", _through_pickle),
     ("deepcopy", copy.deepcopy),
+    ("copy", copy.copy),
 )
 
 
@@ -77,24 +91,51 @@ def instance_pickles(ctx: CheckContext) -> None:
                 platform_did=f"{what} gave {kind_of(back)}",
                 hint="Remove __reduce__, __copy__ and __deepcopy__ from the class.",
             )
+        copied: object = back.__dict__
+        there, here = deep_text(copied), deep_text(ctx.platform.__dict__)
+        if there != here:
+            raise ctx.fail(
+                "__reduce_ex__",
+                contract_says="An instance holds after pickling and copying what it held before.",
+                platform_did=f"it held {short(here)}, and {what} gave an instance that holds {short(there)}",
+                hint="Remove __getstate__ and __reduce__, or keep nothing on the instance.",
+            )
 
 
-def answers_of(platform: Any, members: Mapping[str, Any]) -> dict[str, str]:
-    """What a platform says of itself, as text: its attributes, and what asks for no argument and no device."""
+def answers_of(platform: Any, engine: Adapter) -> dict[str, str]:
+    """What a platform says of itself, as text: its attributes, and what asks for no device and no config."""
     said = {name: short(getattr(platform, name, "(missing)"), 300) for name in _ATTRIBUTES}
-    for name, member in members.items():
-        if member.group not in ("identity", "capabilities", "pickers") or name in _TOO_HEAVY:
+    for name, member in engine.members().items():
+        asked = member.group in ("identity", "capabilities", "pickers") or name in _HOOK_ANSWERS
+        if not asked or name in ACTS or member.kind not in ("method", "classmethod"):
             continue
-        if member.kind not in ("method", "classmethod"):
-            continue
-        try:
-            said[f"{name}()"] = short(getattr(platform, name)(), 300)
-        except Exception as error:
-            said[f"{name}()"] = f"raises {type(error).__name__}"
+        for call in plain(name):
+            said[spell(name, call)] = _said(getattr(platform, name, None), *call.args, **call.kwargs)
+    for one in engine.selector_calls():
+        name = f"get_attn_backend_cls(the {one.case} layer)"
+        said[name] = _said(platform.get_attn_backend_cls, *one.args, **one.kwargs)
     return said
 
 
-def as_worker(engine: str, module: str, qualname: str, config: str) -> dict[str, str]:
+def _said(call: Any, *args: object, **kwargs: object) -> str:
+    try:
+        return short(call(*args, **kwargs), 300)
+    except (Exception, SystemExit) as error:
+        return f"raises {type(error).__name__}"
+
+
+def _after_block_size(platform: Any, engine: Adapter, config: Any) -> dict[str, str]:
+    """The block size that the worker's hook leaves in a config, as text."""
+    said = _said(getattr(platform, _BLOCK_SIZE, None), config)
+    if said == "None":
+        size = dict(engine.snapshot(config)).get("cache_config.block_size", "(absent)")
+        said = f"cache_config.block_size {size}"
+    return {f"{_BLOCK_SIZE}(config)": said}
+
+
+def as_worker(
+    engine: str, module: str, qualname: str, config: str, environment: dict[str, str | None]
+) -> dict[str, Any]:
     """In a fresh interpreter: receive the pickled config, then say what the platform answers here.
 
     The platform comes first and pulls in of the engine what it needs, as in a worker.
@@ -104,15 +145,32 @@ def as_worker(engine: str, module: str, qualname: str, config: str) -> dict[str,
         module: of the platform's class.
         qualname: of the class, in the module.
         config: the pickled config, in base64.
+        environment: what the hooks changed of the environment, which a worker inherits.
+
+    Returns:
+        The answers by question; or `failed`, what the worker was about, and `error`.
     """
+    for name, value in environment.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
     engine_adapter = adapter(engine)
-    cls: Any = importlib.import_module(module)
-    for name in qualname.split("."):
-        cls = getattr(cls, name)
-    platform = cls()
+    doing = "importing the platform"
+    try:
+        cls: Any = importlib.import_module(module)
+        for name in qualname.split("."):
+            cls = getattr(cls, name)
+        doing = "making the instance"
+        platform = cls()
+        with engine_adapter.active(platform):
+            doing = "unpickling the config"
+            received = pickle.loads(base64.b64decode(config))
+    except (Exception, SystemExit) as error:
+        return {"failed": doing, "error": describe(error)}
     with engine_adapter.active(platform):
-        pickle.loads(base64.b64decode(config))
-        return answers_of(platform, engine_adapter.members())
+        answers = answers_of(platform, engine_adapter)
+        return {"answers": {**answers, **_after_block_size(platform, engine_adapter, received)}}
 
 
 @check(
@@ -130,25 +188,39 @@ def worker_agrees(ctx: CheckContext) -> None:
             f"{ctx.qualname} cannot be imported by name in another process",
             "move the class to the top level of a module",
         )
+    before = dict(os.environ)
     done = _configs.ran_or_blame(ctx)
+    moved = _configs.differences(before, dict(os.environ))
     payload = base64.b64encode(pickle.dumps(done.config)).decode()
     with ctx.adapter.active(ctx.platform):
-        here = answers_of(ctx.platform, ctx.adapter.members())
+        here = answers_of(ctx.platform, ctx.adapter)
+        here.update(_after_block_size(ctx.platform, ctx.adapter, pickle.loads(pickle.dumps(done.config))))
     there = ctx.fresh(
         "conformance.checks.processes:as_worker",
         ctx.adapter.name,
         ctx.platform_cls.__module__,
         ctx.platform_cls.__qualname__,
         payload,
+        {name: os.environ.get(name) for name in moved},
     )
+    if "failed" in there:
+        raise ctx.fail(
+            "check_and_update_config",
+            contract_says="A worker is a new process: it imports the platform and unpickles the config there.",
+            platform_did=f"in a new process, with the environment that the hooks left, {there['failed']} "
+            f"raised {there['error']}",
+            hint="Put into the config only values whose classes a new process can import, and set no "
+            "variable that the platform's own import cannot bear.",
+        )
     findings = [
         ctx.finding(
-            name.removesuffix("()"),
+            name.partition("(")[0],
             contract_says="A worker, which is a new process, answers as the front end does.",
             platform_did=f"`{name}` is {old} in the front end after the config hooks and {new} in a worker",
-            hint=f"Let `{name}` follow from the class or the config, not from what a hook left in this process.",
+            hint=f"Let `{name.partition('(')[0]}` follow from the class, the config or the environment, not "
+            "from what a hook left in this process.",
         )
-        for name, (old, new) in _configs.differences(here, there).items()
+        for name, (old, new) in _configs.differences(here, there["answers"]).items()
     ]
     if findings:
         raise Violation(*findings[:5])

@@ -129,12 +129,14 @@ class Detection:
         detectors: the answers by detector name, in order asked; None also for one that raised.
         winner: the name of the detector that decided; empty if none.
         error: the error's text; empty if none.
+        errors: what each detector raised, by name, where the engine tells.
     """
 
     resolved: str
     detectors: Mapping[str, str | None]
     winner: str
     error: str = ""
+    errors: Mapping[str, str] = attrs.field(factory=dict[str, str])
 
 
 class Adapter(Protocol):

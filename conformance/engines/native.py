@@ -293,13 +293,16 @@ def resolve_here() -> dict[str, Any]:
 
     try:
         report = platforms.resolution_report()
+        resolved = type(platforms.current_platform)
+        chosen = f"{resolved.__module__}.{resolved.__qualname__}"  # a detector may name it by an alias
     except ResolutionError as error:
         if error.report is None:
             return {"resolved": "", "detectors": {}, "winner": "", "error": str(error)}
-        report = error.report
+        report, chosen = error.report, ""
     return {
-        "resolved": report.chosen,
+        "resolved": chosen,
         "detectors": {one.name: one.answer for one in report.detectors},
         "winner": report.winner,
         "error": report.error,
+        "errors": {one.name: one.error for one in report.detectors if one.error},
     }

@@ -238,3 +238,17 @@ class DeviceByNumber(Good):
     def set_device(cls, device: Any) -> None:
         """Use it as a number."""
         os.environ["CHIP_CURRENT"] = str(device + 0)
+
+
+class LoaderTwice(Good):
+    """Loads each weight twice."""
+
+    @classmethod
+    def make_synced_weight_loader(cls, original_weight_loader: Callable[..., Any]) -> Any:
+        """Return a function that calls the original twice."""
+
+        def load(param: Any, *args: Any, **kwargs: Any) -> Any:
+            original_weight_loader(param, *args, **kwargs)
+            return original_weight_loader(param, *args, **kwargs)
+
+        return load

@@ -62,7 +62,7 @@ class NeedsModel(Good):
         """Read the model."""
         super().check_and_update_config(vllm_config)
         if vllm_config.model_config.use_mla:
-            vllm_config.cache_config.block_size = 64
+            vllm_config.scheduler_config.max_num_seqs = 64
 
 
 class AsksForModel(Good):

@@ -184,3 +184,46 @@ class OwnVariable(Good):
     """Has devices of its own and a variable to select them."""
 
     device_type = "privateuseone"
+
+
+class TypeWithIndex(Good):
+    """Gives a device where the bare type belongs."""
+
+    device_type = "cpu:0"
+
+
+class KindOnInstance(Good):
+    """Has another kind on the instance than on the class."""
+
+    def __init__(self) -> None:
+        self._enum = PlatformEnum.CUDA
+
+
+class BackendOnInstance(Good):
+    """Has another backend on the instance than on the class."""
+
+    def __init__(self) -> None:
+        self.dist_backend = "chipccl"
+
+
+class KindSwapped(Good):
+    """Says another kind than `_enum`, and only that."""
+
+    def is_cuda(self) -> bool:
+        """Say yes."""
+        return True
+
+    def is_out_of_tree(self) -> bool:
+        """Say no."""
+        return False
+
+
+class PredicateFlips(Good):
+    """Changes its mind at each question."""
+
+    _asked: list[int] = []
+
+    def is_cuda_alike(self) -> bool:
+        """Count."""
+        self._asked.append(1)
+        return len(self._asked) % 2 == 0

@@ -122,3 +122,24 @@ class NoPciIds(Good):
     def get_all_gpu_pci_bus_ids(cls) -> dict[int, str]:
         """Decline."""
         raise NotImplementedError
+
+
+class SeedByHelper(Good):
+    """Declines a hook that every worker calls, by way of a helper."""
+
+    @classmethod
+    def manual_seed_all(cls, seed: int) -> None:
+        """Ask the helper."""
+        cls._later("manual_seed_all")
+
+    @staticmethod
+    def _later(name: str) -> None:
+        raise NotImplementedError(f"{name} will come")
+
+
+class NoFirstParameter(Good):
+    """Forgot `cls`."""
+
+    @classmethod
+    def log_warnings() -> None:  # type: ignore[misc]
+        """Log nothing."""

@@ -263,3 +263,43 @@ class VisionListed(Good):
         from platform_abc.config import AttentionBackendEnum
 
         return [AttentionBackendEnum.CUSTOM, AttentionBackendEnum.TORCH_SDPA]
+
+
+class LatentMissing(Good):
+    """Names a backend for latent attention that its module does not have."""
+
+    @classmethod
+    def get_attn_backend_cls(
+        cls, selected_backend: Any, attn_selector_config: Any, num_heads: int | None = None
+    ) -> str:
+        """Name one of two."""
+        return f"{HERE}.LatentBackend" if attn_selector_config.use_mla else f"{HERE}.Backend"
+
+
+class LatentElsewhere(Good):
+    """Names a backend for latent attention whose library is not on this machine."""
+
+    @classmethod
+    def get_attn_backend_cls(
+        cls, selected_backend: Any, attn_selector_config: Any, num_heads: int | None = None
+    ) -> str:
+        """Name one of two."""
+        return "tests.mutants.needs_library.Backend" if attn_selector_config.use_mla else f"{HERE}.Backend"
+
+
+class CompileMisspelt(Good):
+    """Misspells a backend of torch."""
+
+    @classmethod
+    def get_compile_backend(cls) -> str:
+        """Name it."""
+        return "inductorr"
+
+
+class PickedModuleExits(Good):
+    """Names a communicator whose module ends the process."""
+
+    @classmethod
+    def get_device_communicator_cls(cls) -> str:
+        """Name it."""
+        return "tests.mutants.ends_process.Communicator"

@@ -1,0 +1,163 @@
+"""What the user set: it survives the config hooks, alone and beside every other option."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+from conformance.checks import _configs
+from conformance.context import ApartFailed, CheckContext, is_a
+from conformance.model import Finding, NotRun, Skip, Violation
+from conformance.registry import check
+
+_OPTIONS: Final = "additional_config"
+_USER: Final = {
+    "user-worker-cls": "parallel_config.worker_cls",
+    "user-block-size": "cache_config.block_size",
+    "user-dtype": "model_config.dtype",
+    "additional-options": f"{_OPTIONS}.conformance_kit.probe",
+}
+"""Cases in which the user has set one field, and the field."""
+
+_WITH_IT: Final = {"user-block-size": "cache_config.user_specified_block_size"}
+"""What is set together with the field of a case."""
+
+_BESIDE: Final = ("tensor-parallel", "lora", "quantized", "mla", "hybrid")
+"""Cases that turn on something else, beside which the user's values stay as well."""
+
+
+@check(
+    "config.user-values",
+    group="config_hooks",
+    needs=("config.plain", "config.valid"),
+    why="A value that the user set and the platform replaced is a run that nobody asked for.",
+    hint="Change a field only where it still has its default; refuse a user's value with a ValueError.",
+)
+def user_values(ctx: CheckContext) -> None:
+    """What the user set survives the hooks, or is refused; also where other options are on."""
+    known = [case for case in _USER if case in ctx.adapter.config_cases()]
+    findings = [one for case in known for one in _apart(ctx, case, partial(_alone, ctx, case))]
+    if not findings:
+        beside = [case for case in _BESIDE if case in ctx.adapter.config_cases()]
+        findings = [one for case in beside for one in _apart(ctx, case, partial(_beside, ctx, case, known))]
+    if findings:
+        raise Violation(*findings)
+
+
+def _apart(ctx: CheckContext, case: str, judge: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    """Judge one case in a copy of the process: what another case left there is config.independent's matter."""
+    try:
+        return ctx.apart(lambda: list(judge()))
+    except ApartFailed as broken:
+        ctx.details[f"not tried ({case})"] = str(broken)
+        return []
+
+
+def _alone(ctx: CheckContext, case: str) -> Iterator[Finding]:
+    """Run the case in which the user set one field."""
+    field = _USER[case]
+    try:
+        done = _configs.ran(ctx, case)
+    except (_configs.Refused, Skip, NotRun, Violation):
+        return  # refused, or config.cases tells
+    writer = done.writer(field)
+    if case == "user-block-size" and field not in done.changes():
+        writer = "update_block_size_for_backend"
+        with contextlib.suppress(Exception, SystemExit):  # config.block-size judges what it raises
+            _configs.update_block_size(ctx, done.config)
+    yield from _changed(ctx, writer, field, done.before.get(field), done.config)
+
+
+def _changed(
+    ctx: CheckContext, writer: str, field: str, wanted: object, config: Any, case: str = ""
+) -> Iterator[Finding]:
+    if field.startswith(_OPTIONS) and not is_a(_configs.value_at(config, _OPTIONS), Mapping):
+        return  # the platform made an object of its own of the options; what that keeps cannot be seen
+    now = dict(ctx.adapter.snapshot(config))
+    change = _configs.differences({field: wanted}, {field: now.get(field, "(absent)")})
+    if change:
+        yield ctx.finding(
+            writer,
+            contract_says=f"{field} stays as the user set it, or the hook refuses it"
+            + (", or a warning of it names the field." if case else "."),
+            platform_did=_configs.spelled(change)
+            + (f", with the options of the {case} config" if case else ""),
+            hint=f"Write {field} only where the user left the default.",
+        )
+
+
+def _beside(ctx: CheckContext, case: str, known: list[str]) -> Iterator[Finding]:
+    """Set what users set in a config that has something else turned on; a change that is told is none."""
+    # A quantization method has dtypes of its own.
+    fields = {one: _USER[one] for one in known if not (case == "quantized" and one == "user-dtype")}
+    try:
+        values = {one: _values(ctx, one) for one in fields}
+        config = _configs.build(ctx, case)
+    except (Skip, NotRun):
+        return
+    for chosen in values.values():
+        for path, value in chosen.items():
+            _put(config, path, value)
+    before = dict(ctx.adapter.snapshot(config))
+    for hook in _configs.HOOKS:
+        try:
+            with _warnings() as told:
+                _configs.run_hooks(ctx, config, (hook,))
+        except (_configs.Refused, Skip, Violation):
+            return  # refused, or another check tells
+        found = [
+            finding
+            for field in fields.values()
+            if not any(field.rpartition(".")[2] in text for text in told)
+            for finding in _changed(ctx, hook, field, before.get(field), config, case)
+        ]
+        if found:
+            yield from found
+            return
+
+
+@contextlib.contextmanager
+def _warnings() -> Generator[list[str]]:
+    """Collect the text of every warning that is logged or issued meanwhile.
+
+    A platform that cannot have the user's value beside another option may say so and go on.
+    """
+    told: list[str] = []
+    make = logging.getLogRecordFactory()
+
+    def note(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = make(*args, **kwargs)
+        if record.levelno >= logging.WARNING:
+            with contextlib.suppress(Exception):  # arguments that do not fit the text
+                told.append(record.getMessage())
+        return record
+
+    logging.setLogRecordFactory(note)
+    try:
+        with warnings.catch_warnings(record=True) as issued:
+            warnings.simplefilter("always")
+            yield told
+            told += [str(one.message) for one in issued]
+    finally:
+        logging.setLogRecordFactory(make)
+
+
+def _values(ctx: CheckContext, case: str) -> Mapping[str, Any]:
+    """What the user of a case has set, by path."""
+    config = ctx.adapter.config(case)
+    if case == "additional-options":
+        return {_OPTIONS: _configs.value_at(config, _OPTIONS)}
+    paths = [_USER[case], *([_WITH_IT[case]] if case in _WITH_IT else [])]
+    return {path: _configs.value_at(config, path) for path in paths}
+
+
+def _put(config: Any, path: str, value: Any) -> None:
+    *parts, name = path.split(".")
+    for part in parts:
+        config = getattr(config, part, None)
+    if config is not None:
+        setattr(config, name, value)
