@@ -200,7 +200,8 @@ def _nothing_there(ctx: CheckContext, qualname: str) -> str:
 def _is_about(error: BaseException, qualname: str) -> bool:
     """Say whether an error means that the name itself is wrong: a module or an attribute that is not there."""
     if isinstance(error, ModuleNotFoundError):
-        return bool(error.name) and qualname.startswith(f"{error.name}.")
+        # A top-level package that is absent may be a library which this machine has not got.
+        return "." in (error.name or "") and qualname.startswith(f"{error.name}.")
     if isinstance(error, AttributeError):
         return getattr(error.obj, "__name__", "") == qualname.rpartition(".")[0]
     return isinstance(error, MalformedQualname | MissingName)

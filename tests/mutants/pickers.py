@@ -283,7 +283,9 @@ class LatentElsewhere(Good):
     def get_attn_backend_cls(
         cls, selected_backend: Any, attn_selector_config: Any, num_heads: int | None = None
     ) -> str:
-        """Name one of two."""
+        """Name one of three."""
+        if attn_selector_config.use_sparse:
+            return "chip_library_of_another_machine.Backend"
         return "tests.mutants.needs_library.Backend" if attn_selector_config.use_mla else f"{HERE}.Backend"
 
 
