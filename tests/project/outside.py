@@ -1,6 +1,6 @@
 """Build the wheel, install it into a fresh environment, and run the tests from a folder outside the tree.
 
-    python tests/project/outside.py [--work FOLDER] [pytest arguments]
+    python tests/project/outside.py [--work FOLDER] [pytest arguments, after the usual ones]
 
 What the tests import must be what the wheel installed: a plugin stops the run if any package of ours was loaded
 from elsewhere. Ends with pytest's status.
@@ -77,7 +77,7 @@ def check(work: Path, arguments: list[str]) -> int:
     shutil.copy(ROOT / "pyproject.toml", outside / "pyproject.toml")
     (outside / "loaded_from_the_wheel.py").write_text(PLUGIN)
 
-    command = [python, "-m", "pytest", "-p", "loaded_from_the_wheel", *(arguments or DEFAULT)]
+    command = [python, "-m", "pytest", "-p", "loaded_from_the_wheel", *DEFAULT, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(outside), "VIRTUAL_ENV": str(work / "venv")}
     print("+", *command, flush=True)
     return subprocess.run(list(map(str, command)), cwd=outside, env=environment, check=False).returncode
