@@ -38,8 +38,10 @@ def to_json(answer: Answer) -> dict[str, Any]:
     """Turn an answer into JSON values; a detail that JSON lacks becomes its text."""
     return {
         "outcome": answer.outcome.value,
-        "findings": [attrs.asdict(one) for one in answer.findings],
-        "reason": answer.reason,
+        "findings": [
+            {name: clip(text) for name, text in attrs.asdict(one).items()} for one in answer.findings
+        ],
+        "reason": clip(answer.reason),
         "details": {str(name): plain(value) for name, value in answer.details.items()},
         "traceback": answer.traceback,
         "duration_s": answer.duration_s,
@@ -53,7 +55,9 @@ def plain(value: object, depth: int = 0) -> Any:
         value: anything.
         depth: how many containers it lies in; beyond a dozen only the type is told.
     """
-    if value is None or isinstance(value, bool | int | str):
+    if isinstance(value, str):
+        return clip(str(value))
+    if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
@@ -69,9 +73,16 @@ def plain(value: object, depth: int = 0) -> Any:
 
 def _text(value: object) -> str:
     try:
-        return value if isinstance(value, str) else repr(value)
+        return clip(value if isinstance(value, str) else repr(value))
     except Exception as error:
         return f"<{type(value).__name__}, whose repr raises {type(error).__name__}>"
+
+
+def clip(text: str, limit: int = 4000) -> str:
+    """A text for a reader: of one that is too long, the start and the end."""
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit // 2]} … ({len(text) - limit} characters left out) … {text[-(limit // 2) :]}"
 
 
 def from_json(data: Mapping[str, Any]) -> Answer:

@@ -60,9 +60,10 @@ def check_platform(
             raise UsageProblem(opening.line)
         plan = make_plan(checks, settings, opening.engine or engine)
         runner = Runner(checks, source, opening)
-        for one in plan.scope:
-            if one.id in plan.chosen:
-                runner.result(one.id)
+        wanted = [one.id for one in plan.scope if one.id in plan.chosen]
+        runner.begin(wanted)
+        for one in wanted:
+            runner.result(one)
         known = {one.check.id: one for one in runner.known()}
     finally:
         source.close()

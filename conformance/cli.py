@@ -1,13 +1,11 @@
-"""The `platform-abc` command: `check` runs the kit in a pytest of its own, `detect` explains resolution."""
+"""The `platform-abc` command: `check` becomes a pytest that runs the kit, `detect` explains resolution."""
 
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, NoReturn
 
 import typer
 
@@ -88,7 +86,7 @@ def check(
     arguments = [f"--conformance-{name}={value}" for name, value in options.items() if value is not None]
     arguments += [f"--conformance-select={one}" for one in select or ()]
     arguments += ["--conformance-strict"] if strict else []
-    raise typer.Exit(run_pytest([*arguments, *context.args]))
+    become_pytest([*arguments, *context.args])
 
 
 @app.command()
@@ -124,7 +122,7 @@ def run(arguments: Sequence[str]) -> int:
         status = app(args=list(arguments), prog_name="platform-abc", standalone_mode=False)
     except UsageProblem as problem:
         return _refuse(problem.line)
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         return 2
     except Exception as error:
         # The parser's errors come from a library that typer may or may not carry within itself.
@@ -135,8 +133,8 @@ def run(arguments: Sequence[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def run_pytest(arguments: Sequence[str]) -> int:
-    """Run the kit in a pytest of its own and return its exit status.
+def become_pytest(arguments: Sequence[str]) -> NoReturn:
+    """Let this process become a pytest that runs the kit: its signals and its exit status are ours.
 
     The suite around it takes no part: its conftest files, its options and its cache stay out.
     """
@@ -145,16 +143,9 @@ def run_pytest(arguments: Sequence[str]) -> int:
         sys.executable, "-P", "-m", "pytest", "-p", "platform_abc._shim", "-p", "no:cacheprovider",
         "--noconftest", "-o", "addopts=", "--pyargs", "conformance", *arguments,
     ]  # fmt: skip
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # pytest gets it too, and ends us by ending
-    try:
-        status = subprocess.call(command, env=env, preexec_fn=_take_interrupts)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    return status if status >= 0 else 128 - status
-
-
-def _take_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(command[0], command, env)  # noqa: S606  a list, and no shell, is what is wanted
 
 
 def _refuse(line: str) -> int:

@@ -7,9 +7,12 @@ import os
 import platform
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+from conformance.answers import clip
 from conformance.engines.base import Adapter
+
+_LONGEST: Final = 200
 
 
 def device_facts(cls: type, adapter: Adapter) -> dict[str, Any]:
@@ -69,4 +72,4 @@ def _ask(question: Callable[[], object]) -> str | None:
         answer = question()
     except Exception:
         return None
-    return answer if isinstance(answer, str) and answer else None
+    return clip(str(answer), _LONGEST) if isinstance(answer, str) and answer else None

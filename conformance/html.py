@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 from conformance.problems import UsageProblem
@@ -79,14 +78,8 @@ def require_jinja() -> None:
         ) from None
 
 
-def write(run: Run, file: Path) -> None:
-    """Write the page.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+def text(run: Run) -> str:
+    """The page as it stands in its file."""
     import jinja2
 
-    page = jinja2.Environment(autoescape=True).from_string(_PAGE).render(r=build(run))
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(page, "utf-8", "replace")
+    return jinja2.Environment(autoescape=True).from_string(_PAGE).render(r=build(run))

@@ -48,6 +48,12 @@ def make_plan(checks: Mapping[str, Check], settings: Settings, engine: str | Non
     )
     if not chosen:
         raise UsageProblem(nothing_chosen(checks, settings, scope))
+    if checks and all(informative(one, settings) for one in checks.values()):
+        first = min((one.since for one in checks.values()), key=version_key)
+        raise UsageProblem(
+            f"--conformance-contract {settings.contract} is older than every check, so that nothing would "
+            f"decide; the first contract is {first}"
+        )
     return Plan(scope, chosen)
 
 

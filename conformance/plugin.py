@@ -26,6 +26,7 @@ from conformance.problems import UsageProblem
 from conformance.report import Run
 from conformance.runner import Runner
 from conformance.settings import Settings, resolve
+from conformance.stops import Stops
 from conformance.target import parse
 from conformance.verdict import NOTHING, Judgement, Verdict, decides, judge
 from conformance.words import block, groups, short, verdict_line
@@ -41,6 +42,11 @@ _OPTIONS: Final = (
     "platform", "report", "html", "level", "require", "select", "strict", "config", "timeout", "engine",
     "contract",
 )  # fmt: skip
+_LOOKING: Final = (
+    "collectonly", "setuponly", "setupplan", "showfixtures", "show_fixtures_per_test", "cacheshow",
+)  # fmt: skip
+"""Options of pytest that look at a run without running it."""
+_BROKEN: Final = Judgement(Verdict.UNDETERMINED, 3, "pytest itself broke, see above")
 _WORDS: Final[Mapping[Outcome, tuple[str, str, str, str]]] = {
     # pytest's category, letter, word, and colour of the word
     Outcome.PASS: ("passed", ".", "PASSED", "green"),
@@ -68,6 +74,10 @@ class CheckItem(pytest.Item):
     def __init__(self, *, check: Check, **kwargs: Any) -> None:
         super().__init__(**kwargs)  # pyright: ignore[reportUnknownMemberType]
         self.check = check
+        # What conftest files of users read from every item, as if each were a function of a module.
+        self.obj = self.function = check.func
+        self.module = conformance
+        self.cls = self.instance = None
 
     def runtest(self) -> None:
         """Never called: the kit has a protocol of its own."""
@@ -117,6 +127,7 @@ class Kit:
         self.started = False
         self.finished = False
         self._told: set[str] = set()
+        self.stops = Stops()
 
     # What kind of process this is
 
@@ -129,6 +140,11 @@ class Kit:
     def is_controller(self) -> bool:
         """The process that hands checks to xdist workers and runs none."""
         return self.config.pluginmanager.has_plugin("dsession")
+
+    @property
+    def only_looks(self) -> bool:
+        """The run lists something and judges nothing."""
+        return any(getattr(self.config.option, name, False) for name in _LOOKING)
 
     @property
     def platform(self) -> str:
@@ -177,12 +193,15 @@ class Kit:
 
     def _start(self) -> None:
         self.started = True
+        if not self.is_worker:
+            self.stops.take()
+            self.config.add_cleanup(self.stops.restore)
         self.settings = self._reports_only()
         self.settings = self._resolve()
         require_writable(self.settings)
         self.checks = self._load_checks()
         require_known(self.settings.expected, self.checks, self.settings.source)
-        if self.config.option.collectonly:
+        if self.only_looks:
             self.plan = make_plan(self.checks, self.settings, self.settings.engine)
             return
         if self.settings.platform is None:
@@ -211,7 +230,7 @@ class Kit:
         """The reports that the command line asks for: they are written also when the rest is wrong."""
         here, option = self.config.invocation_params.dir, self.config.option
         places = {name: getattr(option, f"conformance_{name}") for name in ("report", "html")}
-        return Settings(**{name: here / place for name, place in places.items() if place})
+        return Settings(**{name: here / place for name, place in places.items() if place and place != "-"})
 
     def _resolve(self) -> Settings:
         option = self.config.option
@@ -256,6 +275,13 @@ class Kit:
         return folder
 
     # Running
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Start early what takes long; an xdist worker does not know yet which checks will be its own."""
+        alone = not (self.is_worker or self.is_controller)
+        if self.runner is not None and alone and not session.testsfailed:  # else pytest stops at once
+            self.runner.begin(one.check.id for one in session.items if isinstance(one, CheckItem))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
@@ -345,26 +371,37 @@ class Kit:
 
     # End
 
-    def pytest_keyboard_interrupt(self) -> None:
-        """Remember that the user stopped the run."""
-        self.interrupted = True
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Remember that the run was stopped.
+
+        A plugin stops it too, `--stepwise` for one, after a failure that decides the verdict by itself.
+        """
+        by_plugin = isinstance(excinfo.value, pytest.Session.Interrupted)
+        self.interrupted = not (by_plugin and self._failed())
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None]:
         """Judge, write the reports, set the exit status, say the verdict as the last line."""
-        if self.is_worker or self.config.option.collectonly or self.plan is None:
+        if self.is_worker or self.only_looks or self.plan is None:
             self._close_host()
             return (yield)
         self.interrupted = self.interrupted or (
-            exitstatus == pytest.ExitCode.INTERRUPTED and not self._all_ran()
+            exitstatus == pytest.ExitCode.INTERRUPTED and not self._all_ran() and not self._failed()
         )
         self.judgement = self._judge(exitstatus)
-        result = yield
+        result = None
+        try:
+            result = yield
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self.judgement = self._judge(exitstatus)
+        self.stops.hold()
         if self.judgement is NOTHING:
             self.problem = self._nothing_ran()
         if self.judgement.exit_status or session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = self.judgement.exit_status
-        self._close()
+        if not self._close() and not session.exitstatus:
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
         return result
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -380,9 +417,11 @@ class Kit:
             terminalreporter.write_line("\n".join(lines).rstrip())
 
     def pytest_unconfigure(self) -> None:
-        """Close what an interrupt left open before the session had begun."""
-        if self.started and not self.finished and not self.is_worker and self.interrupted:
-            self.judgement = judge(self.results(), self.settings, interrupted=True)
+        """Report what an interrupt, or a conftest that broke, ended before the session had begun."""
+        if self.started and not self.finished and not self.is_worker and not self.only_looks:
+            self.judgement = (
+                judge(self.results(), self.settings, interrupted=True) if self.interrupted else _BROKEN
+            )
             self._close()
         self._close_host()
 
@@ -406,10 +445,14 @@ class Kit:
 
     def _judge(self, exitstatus: int) -> Judgement:
         if exitstatus == pytest.ExitCode.INTERNAL_ERROR:
-            return Judgement(Verdict.UNDETERMINED, 3, "pytest itself broke, see above")
+            return _BROKEN
         if not self.reported and not self.interrupted:
             return NOTHING
         return judge(self.results(), self.settings, interrupted=self.interrupted)
+
+    def _failed(self) -> bool:
+        """Say whether what ran makes the platform not conformant, whatever would have come."""
+        return judge(self.reported.values(), self.settings).verdict is Verdict.NOT_CONFORMANT
 
     def _all_ran(self) -> bool:
         return self.plan is not None and all(one in self.reported for one in self.plan.chosen)
@@ -417,20 +460,26 @@ class Kit:
     def _nothing_ran(self) -> str:
         return "no check collected: pytest deselected all of them, or --pyargs conformance is missing"
 
-    def _close(self) -> None:
-        """Write the reports and say the verdict, once."""
+    def _close(self) -> bool:
+        """Write the reports and say the verdict, once.
+
+        Returns:
+            Whether every report that was asked for is there.
+        """
         self._close_host()
         if self.finished or self.is_worker or self.judgement is None:
-            return
+            return True
         self.finished = True
         results = self.results()
         run = Run(self.platform, self.settings, self.judgement, results, self.facts, self.problem)
-        for line in write_all(run):
+        said, whole = write_all(run)
+        for line in said:
             self._say(line)
         if self.judgement.verdict is not Verdict.NONE:
             self._say(verdict_line(self.judgement, self.platform, results), prefix="")
         elif self.plan is not None and self.problem:
             self._say(f"ERROR: {self.problem}", prefix="")
+        return whole
 
     def _close_host(self) -> None:
         if self.host is not None:

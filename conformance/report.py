@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -64,19 +62,9 @@ def build(run: Run) -> dict[str, Any]:
     }
 
 
-def write(run: Run, file: Path) -> None:
-    """Write the report; a reader never sees half of it.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        beside.write_text(json.dumps(build(run), indent=2, ensure_ascii=False) + "\n", "utf-8", "replace")
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
+def text(run: Run) -> str:
+    """The report as it stands in its file."""
+    return json.dumps(build(run), indent=2, ensure_ascii=False) + "\n"
 
 
 def _check(result: CheckResult, settings: Settings) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 import attrs
@@ -26,6 +26,10 @@ class Source(Protocol):
 
     def run(self, check_id: str) -> Ran:
         """Run one check by its id."""
+        ...
+
+    def begin(self, check_id: str) -> None:
+        """Start a check that `run` is asked for later, where that saves time."""
         ...
 
 
@@ -63,6 +67,16 @@ class Runner:
             check, outcome, answer.findings, reason, answer.duration_s, details, answer.traceback
         )
 
+    def begin(self, check_ids: Iterable[str]) -> None:
+        """Start, beside what follows, the checks that mostly wait for an interpreter of their own.
+
+        Args:
+            check_ids: what will be asked for; what a check needs is run first, here and now.
+        """
+        for one in (self.checks[check_id] for check_id in check_ids):
+            if one.where == "fresh" and one.id not in self._answers and self._obstacle(one) is None:
+                self.source.begin(one.id)
+
     def known(self) -> list[CheckResult]:
         """The results of every check that has been run so far, prerequisites included."""
         return [self.result(check_id) for check_id in list(self._answers)]
@@ -74,6 +88,10 @@ class Runner:
         return self._answers[check_id]
 
     def _find(self, check: Check) -> Answer:
+        return self._obstacle(check) or self._run(check)
+
+    def _obstacle(self, check: Check) -> Answer | None:
+        """The answer of a check that cannot be run; None if it can."""
         if check.id == IMPORTABLE and self.opening.status != "ready":
             return _not_opened(check, self.opening)
         for need in check.needs:
@@ -91,7 +109,7 @@ class Runner:
                 reason="a child process cannot import a class that is local or in __main__; "
                 "to run it: move the class into a module",
             )
-        return self._run(check)
+        return None
 
     def _blames_others(self, need: str, answer: Answer, check: Check) -> bool:
         """Say whether a failed prerequisite is about members that the check does not call."""

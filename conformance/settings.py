@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from conformance.problems import UsageProblem, did_you_mean
 from platform_abc.errors import CONTRACT_VERSION
 
 DEFAULT_TIMEOUT: Final = 120.0
+_VERSION: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
 
 @attrs.frozen
@@ -95,12 +97,17 @@ def resolve_level(level: Level | str | None) -> Level | None:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """A contract version as something to compare.
+    """A contract version as something to compare: `1`, `1.0` and `1.0.0` are one.
 
     Raises:
         ValueError: it is not of the form `1.0`.
     """
-    return tuple(int(part) for part in version.split("."))
+    if not _VERSION.fullmatch(version):
+        raise ValueError(f"{version!r} is no version")
+    parts = [int(part) for part in version.split(".")]
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return tuple(parts)
 
 
 def _check(settings: Settings) -> None:
@@ -151,8 +158,8 @@ def _text(value: object, where: str, from_line: bool) -> str:
 
 def _file(value: object, where: str, from_line: bool) -> Path:
     text = _text(value, where, from_line)
-    if not text.strip():
-        raise UsageProblem(f"{where} must name a file")
+    if not text.strip() or text == "-":
+        raise UsageProblem(f"{where} must name a file, got {text!r}")
     return Path(text)
 
 
@@ -193,7 +200,7 @@ def _seconds(value: object, where: str, from_line: bool) -> float:
 
 
 def _version(value: object, where: str, from_line: bool) -> str:
-    text = _text(value, where, from_line)
+    text = _text(value, where, from_line).strip()
     try:
         key = version_key(text)
     except ValueError:

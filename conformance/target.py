@@ -145,6 +145,8 @@ def _walk(target: Target, parts: tuple[str, ...]) -> tuple[ModuleType, int]:
             module = importlib.import_module(name)
         except BaseException as error:
             raise FailedImport(name) from error
+        if sys.modules.get(name) is None:  # it has put None in its own place
+            raise FailedImport(name) from ImportError(f"{name} is None in sys.modules after its import")
     assert module is not None  # the walk has at least one part
     return module, len(parts)
 

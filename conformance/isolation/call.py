@@ -6,10 +6,13 @@ import importlib
 import os
 import traceback
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from conformance.answers import clip
 from conformance.isolation.forked import flush
 from conformance.isolation.wire import Channel
+
+_LONGEST_TRACE: Final = 20_000
 
 
 def serve(channel: Channel, boot: Mapping[str, Any]) -> None:
@@ -34,10 +37,10 @@ def serve(channel: Channel, boot: Mapping[str, Any]) -> None:
 def describe(error: BaseException) -> dict[str, Any]:
     """What another process needs to know of an exception, as JSON values."""
     frames = traceback.extract_tb(error.__traceback__)
-    text = " ".join(_text(error).split())
+    text = " ".join(clip(_text(error)).split())
     return {
         "text": f"{type(error).__name__}: {text}" if text else type(error).__name__,
-        "trace": "".join(traceback.format_exception(error)),
+        "trace": clip("".join(traceback.format_exception(error)), _LONGEST_TRACE),
         "place": f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "",
         "files": [frame.filename for frame in frames],
         "kinds": [one.__name__ for one in type(error).__mro__],
@@ -47,5 +50,5 @@ def describe(error: BaseException) -> dict[str, Any]:
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as second:
+    except BaseException as second:
         return f"(its text raises {type(second).__name__})"

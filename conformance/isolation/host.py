@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
+import select
 import shutil
 import signal
 import sys
+import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ from conformance.engines.base import Adapter
 from conformance.facts import device_facts
 from conformance.isolation import reaper
 from conformance.isolation.call import describe
+from conformance.isolation.early import Early, begin
 from conformance.isolation.environment import SINGLE_THREAD
 from conformance.isolation.forked import CAN_FORK, Ended, Extend, Forker, ParentGone, Task
 from conformance.isolation.fresh import Starter
@@ -45,12 +50,26 @@ def serve(channel: Channel, boot: Mapping[str, Any]) -> None:
     os.environ.update(SINGLE_THREAD)
     reaper.adopt_orphans()
     process = os.getpid()
-    opened, session = _open(channel, boot, original)
-    if os.getpid() != process:
-        leave(0)  # the platform's import forked, and this is the copy
-    channel.send(opened)
-    if session is None:
-        return
+    try:
+        with _watched(channel, scratch):
+            opened, session = _open(channel, boot, original)
+        if os.getpid() != process:
+            leave(0)  # the platform's import forked, and this is the copy
+        channel.send(opened)
+        if session is not None:
+            _serve(channel, boot, session)
+    except (Closed, ParentGone):
+        _clean_up(scratch)
+
+
+def _serve(channel: Channel, boot: Mapping[str, Any], session: Session) -> None:
+    """Answer requests until the asking process is gone.
+
+    Raises:
+        Closed: it closed the channel.
+        ParentGone: it did so while a check ran.
+    """
+    scratch = Path(boot["scratch"])
     forker = Forker(
         scratch,
         control=channel.descriptor,
@@ -59,16 +78,50 @@ def serve(channel: Channel, boot: Mapping[str, Any]) -> None:
         on_extend=lambda seconds: channel.send({"extend": seconds}),
     )
     inline = boot["inline"] or not CAN_FORK
-    try:
-        while True:
-            request = channel.receive()
-            task, limit = session.task(request), float(request["limit"])
+    early: dict[str, Early] = {}
+    gc.collect()
+    gc.freeze()  # so that no fork copies what it only reads
+    while True:
+        request = channel.receive()
+        task, limit, name = session.task(request), float(request["limit"]), str(request.get("id"))
+        if request["do"] == "begin":
+            if not inline and name not in early:
+                early[name] = begin(task, limit, scratch, close=lambda: os.close(channel.descriptor))
+            channel.send({"begun": not inline})
+            continue
+        if name in early:
+            ended = early.pop(name).wait(channel.descriptor, forker.on_extend)
+        else:
             ended = run_inline(task, scratch, session.cls, channel) if inline else forker.run(task, limit)
-            channel.send(_reply(ended))
-    except (Closed, ParentGone):
-        # The asking process ends us before it closes the channel, so it has died: clean up for it.
-        reaper.sweep(keep=set())
-        shutil.rmtree(scratch, ignore_errors=True)
+        channel.send(_reply(ended))
+
+
+@contextlib.contextmanager
+def _watched(channel: Channel, scratch: Path) -> Generator[None]:
+    """Leave when the asking process dies during an import, which may hang for ever."""
+    done = threading.Event()
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(channel.descriptor, select.POLLHUP)
+        while not done.wait(0.2):
+            if any(event & select.POLLHUP for _, event in poll.poll(0)):
+                _clean_up(scratch)
+                leave(0)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()  # a fork must find one thread
+
+
+def _clean_up(scratch: Path) -> None:
+    """Do what the asking process would have done: it ends us before it closes the channel, so it has died."""
+    reaper.sweep(keep=set())
+    shutil.rmtree(scratch, ignore_errors=True)
 
 
 leave = os._exit  # pyright: ignore[reportPrivateUsage]  kept: a platform may replace it

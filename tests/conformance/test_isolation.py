@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -205,8 +206,17 @@ def _(ctx):
 @attack("fresh-slow")
 def _(ctx): assert ctx.fresh("shams:slow", timeout=30) == "slow"
 
+@attack("beside")
+def _(ctx):
+    pathlib.Path("beside").write_text(f"{os.getpid()} {os.getppid()}")
+    while pathlib.Path("beside").exists():
+        time.sleep(0.01)
+
+@attack("releases")
+def _(ctx): pathlib.Path("beside").unlink()
+
 def slow():
-    time.sleep(8)
+    time.sleep(5)
     return "slow"
 def double(x): return x * 2
 def leave(): os._exit(0)
@@ -385,6 +395,13 @@ def test_a_host_that_dies_between_checks_is_replaced(host: Host) -> None:
         ("class Odd(BaseException): ...\nraise Odd('x')", "failed", "raised Odd: x"),
         ("import os; os.kill(os.getpid(), 9)", "failed", "died on signal 9 (SIGKILL)"),
         ("def broken(:", "failed", "raised SyntaxError"),
+        ("import sys; sys.modules[__name__] = None", "failed", "acme is None in sys.modules"),
+        (
+            "class Odd(Exception):\n    def __str__(self): raise SystemExit\nraise Odd",
+            "failed",
+            "raises SystemExit",
+        ),
+        ("raise ValueError('x' * 100_000_000)", "failed", "characters left out"),
         ("import a_driver_that_is_not_there", "failed", "raised ModuleNotFoundError"),
         ("import os, time\nif os.fork() == 0: time.sleep(1000)", "ready", ""),
         ("import os; os.fork()", "ready", ""),
@@ -420,6 +437,64 @@ def test_an_import_does_what_it_likes(
         assert time.monotonic() - start < 10
 
 
+def test_a_check_that_began_early_runs_beside_others(host: Host, folder: Path) -> None:
+    """What was begun runs while other checks do, here until one of them lets it go on."""
+    host.begin("identity.beside")
+    _wait(lambda: (folder / "beside").exists())
+    for name in ("forks", "releases"):
+        answer = _run(host, name).answer
+        assert answer is not None
+        assert answer.outcome is Outcome.PASS, answer
+    answer = _run(host, "beside").answer
+    assert answer is not None
+    assert answer.outcome is Outcome.PASS, answer
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("segfault", "died on signal 11 (SIGSEGV)"),
+        ("hang", "did not answer within 4 s"),
+        ("kills-its-parent", "died on signal 9 (SIGKILL)"),
+        ("fresh-hang", ""),
+        ("fresh-slow", ""),
+        ("daemon", ""),
+        ("closes-fds", ""),
+    ],
+)
+def test_a_check_that_began_early_has_the_same_answer(host: Host, name: str, told: str) -> None:
+    """Early or not, a death is told by how it came, a limit holds, and nothing is left."""
+    host.begin(f"identity.{name}")
+    ran = _run(host, name)
+    if told:
+        assert str(ran.died) == told
+    else:
+        plain = _run(host, name)
+        assert ran.answer is not None, ran.died
+        assert plain.answer is not None
+        assert (ran.answer.outcome, ran.left > 0) == (plain.answer.outcome, plain.left > 0)
+    after = _run(host, "no-environment")
+    assert after.answer is not None
+    assert after.answer.outcome is Outcome.PASS
+
+
+def test_what_began_early_ends_with_the_host(host: Host, folder: Path) -> None:
+    """A host that dies takes its early checks with it, and the check is run again when it is asked for."""
+    (folder / "beside").unlink(missing_ok=True)
+    host.begin("identity.beside")
+    _wait(lambda: (folder / "beside").exists() and len((folder / "beside").read_text().split()) == 2)
+    early = (folder / "beside").read_text().split()
+    assert host._child is not None
+    host._child.process.kill()
+    host._child.process.wait()
+    _run(host, "releases")
+    _wait(lambda: not any(_runs(one) for one in early))
+    host.begin("identity.beside")
+    _wait(lambda: (folder / "beside").exists())
+    _run(host, "releases")
+    assert _run(host, "beside").answer is not None
+
+
 def test_nothing_is_left_behind(vendor: Vendor) -> None:
     """A run leaves its folder as it was but for the report: no cache, no scratch, no bytecode of the vendor."""
     vendor.platform("@classmethod\ndef trip(cls):\n    raise OSError('tripped')\n")
@@ -435,8 +510,6 @@ def test_nothing_is_left_behind(vendor: Vendor) -> None:
 
 def test_a_killed_run_leaves_nothing_behind(vendor: Vendor, tmp_path: Path) -> None:
     """When pytest itself is killed, the host ends its check, removes the scratch folder and leaves."""
-    import subprocess
-
     vendor.checks(
         "import os, pathlib, time\n"
         "def slow(ctx):\n    pathlib.Path('slow.pid').write_text(f'{os.getpid()} {os.getppid()}')\n"
@@ -458,6 +531,25 @@ def test_a_killed_run_leaves_nothing_behind(vendor: Vendor, tmp_path: Path) -> N
     check, host = mark.read_text().split()
     _wait(lambda: not _runs(check) and not _runs(host))
     _wait(lambda: not list(temporary.iterdir()))
+
+
+def test_a_run_killed_during_a_hanging_import_leaves_nothing_behind(vendor: Vendor) -> None:
+    """The host that hangs in the platform's import notices that nobody waits for it any more."""
+    vendor.platform(
+        before="import os, pathlib, time\npathlib.Path('host.pid').write_text(str(os.getpid()))\ntime.sleep(1000)\n"
+    )
+    code = "from conformance import check_platform; check_platform('acme:AcmePlatform', checks_from='shams')"
+    temporary = vendor.folder / "tmp"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=vendor.folder, env={**os.environ, "TMPDIR": str(temporary)}
+    )
+    mark = vendor.folder / "host.pid"
+    _wait(lambda: mark.exists() and mark.read_text() != "")
+    process.kill()
+    process.wait()
+    _wait(lambda: not _runs(mark.read_text()), 10)
+    _wait(lambda: not list(temporary.iterdir()), 10)
 
 
 def _runs(pid: str) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from typing import TYPE_CHECKING
 
+import attrs
 import pytest
 
 if TYPE_CHECKING:
@@ -20,27 +22,33 @@ sham("identity.chain-b", needs=("identity.chain-a",))
 sham("identity.chain-a")
 """
 INI = {
-    "python_files": "python_files = check_*.py",
-    "python_functions": "python_functions = verify_*",
-    "python_classes": "python_classes = Check*",
-    "usefixtures": "usefixtures = nothing_like_it",
-    "xfail_strict": "xfail_strict = true",
-    "filterwarnings": "filterwarnings = error",
-    "strict": "addopts = --strict-markers --strict-config",
-    "doctest": "addopts = --doctest-modules",
-    "timeout": "timeout = 0.001",
-    "importlib": "addopts = --import-mode=importlib",
-    "testpaths": "testpaths = nowhere",
-    "norecursedirs": "norecursedirs = * conformance",
-    "tb": "addopts = --tb=no -qq --no-header",
+    "names": """
+        python_files = check_*.py
+        python_functions = verify_*
+        python_classes = Check*
+        usefixtures = nothing_like_it
+        xfail_strict = true
+        filterwarnings = error
+        timeout = 0.001
+        testpaths = nowhere
+        norecursedirs = * conformance
+    """,
+    "strict": "addopts = --strict-markers --strict-config --doctest-modules --import-mode=importlib",
+    "quiet": "addopts = --tb=no -qq --no-header",
 }
+
+
+@pytest.fixture
+def vendor(vendor: Vendor) -> Vendor:
+    """A vendor whose runs have every installed plugin, as runs of users do."""
+    return attrs.evolve(vendor, autoload=True)
 
 
 @pytest.mark.parametrize("name", INI)
 def test_an_ini_file_changes_no_verdict(vendor: Vendor, name: str) -> None:
     """Names of tests, fixtures, strictness, filters, doctests, time limits: none reaches a check."""
     vendor.checks(MIXED)
-    vendor.write("pytest.ini", f"[pytest]\n{INI[name]}\n")
+    vendor.write("pytest.ini", f"[pytest]\n{textwrap.dedent(INI[name])}\n")
     ran = vendor.kit()
     assert (ran.code, ran.verdict) == (0, "partial"), ran.out
     assert ran.outcomes["identity.chain-c"] == "pass"
@@ -65,6 +73,7 @@ def test_an_intrusive_conftest_changes_no_verdict(vendor: Vendor) -> None:
 
         def pytest_collection_modifyitems(items):
             for item in items:
+                assert item.function and item.obj and item.module and item.cls is None
                 item.fixturenames
                 item.add_marker(pytest.mark.xfail(strict=True))
                 item.add_marker(pytest.mark.skip(reason="all of them"))
@@ -170,6 +179,33 @@ def test_stopping_at_the_first_failure_keeps_the_verdict(vendor: Vendor) -> None
     assert ran.outcomes["identity.later"] == "skipped"
 
 
+def test_stepwise_stops_at_a_failure_that_decides(vendor: Vendor) -> None:
+    """`--stepwise` ends the run as an interrupt would; the failure before that is the verdict."""
+    vendor.checks('sham("identity.bad", failing)\nsham("identity.z-after")')
+    vendor.write(
+        "conftest.py",
+        """
+        def pytest_configure(config):
+            class Stops:
+                def pytest_runtest_logreport(self, report):
+                    if report.failed:
+                        config.pluginmanager.get_plugin("session").shouldstop = "as --stepwise does"
+            config.pluginmanager.register(Stops())
+        """,
+    )
+    ran = vendor.kit()
+    assert (ran.code, ran.verdict) == (1, "not conformant"), ran.out
+
+
+@pytest.mark.parametrize("option", ["--fixtures", "--setup-plan"])
+def test_options_that_only_look_judge_nothing(vendor: Vendor, option: str) -> None:
+    """What lists a run runs no check, opens no platform and writes no report."""
+    ran = vendor.kit(option)
+    assert (ran.code, ran.report) == (0, None), ran.out
+    assert "ERROR" not in ran.out
+    assert "opening" not in ran.out
+
+
 def test_levels_include_the_cheaper_ones_and_leave_out_the_dearer(vendor: Vendor) -> None:
     """`--conformance-level contract` runs static and contract checks; dearer ones are out of scope."""
     vendor.checks('sham("device.x", lacking, level=Level.DEVICE)\nsham("identity.s", level=Level.STATIC)')
@@ -181,7 +217,7 @@ def test_levels_include_the_cheaper_ones_and_leave_out_the_dearer(vendor: Vendor
 
 def test_checks_newer_than_a_pinned_contract_decide_nothing(vendor: Vendor) -> None:
     """`--conformance-contract`: a newer check that fails is shown and changes no verdict, strict or not."""
-    vendor.checks('sham("identity.new", failing, since="1.0")')
+    vendor.checks('sham("identity.old", since="0.9")\nsham("identity.new", failing, since="1.0")')
     ran = vendor.kit("--conformance-contract=0.9", "--conformance-strict")
     assert (ran.code, ran.verdict) == (0, "conformant"), ran.out
     assert ran.outcomes["identity.new"] == "fail"
@@ -220,9 +256,9 @@ def test_an_engine_without_its_base_class_is_refused(vendor: Vendor) -> None:
 def test_the_time_limit_is_the_users(vendor: Vendor) -> None:
     """`--conformance-timeout` ends a check that takes longer; it fails with that limit."""
     vendor.checks("import time\nsham('identity.slow', lambda ctx: time.sleep(1000))")
-    ran = vendor.kit("--conformance-timeout=25")
+    ran = vendor.kit("--conformance-timeout=12")
     assert (ran.code, ran.verdict) == (1, "not conformant"), ran.out
-    assert "did not answer within 25 s" in ran.out
+    assert "did not answer within 12 s" in ran.out
 
 
 def test_the_report_has_its_shape(vendor: Vendor) -> None:

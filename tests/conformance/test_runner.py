@@ -7,12 +7,17 @@ import pytest
 from conformance.answers import Answer
 from conformance.isolation import Opening
 from conformance.isolation.client import Ran
-from conformance.model import Check, Finding, Level, Outcome
+from conformance.model import Check, Finding, Level, Outcome, Where
 from conformance.runner import Runner
 
 
 def _check(
-    name: str, *, needs: tuple[str, ...] = (), asks: tuple[str, ...] = (), per_member: bool = False
+    name: str,
+    *,
+    needs: tuple[str, ...] = (),
+    asks: tuple[str, ...] = (),
+    per_member: bool = False,
+    where: Where = "fork",
 ) -> Check:
     return Check(
         id=f"test.{name}",
@@ -26,6 +31,7 @@ def _check(
         needs=tuple(f"test.{need}" for need in needs),
         asks=asks,
         per_member=per_member,
+        where=where,
     )
 
 
@@ -37,6 +43,10 @@ class _Answers:
     def __init__(self, **answers: Answer) -> None:
         self.answers = {f"test.{name}": answer for name, answer in answers.items()}
         self.asked: list[str] = []
+        self.begun: list[str] = []
+
+    def begin(self, check_id: str) -> None:
+        self.begun.append(check_id)
 
     def run(self, check_id: str) -> Ran:
         self.asked.append(check_id)
@@ -101,3 +111,23 @@ def test_a_check_that_says_nothing_of_its_members_waits_for_all() -> None:
         _Answers(base=_blames("x")), _check("base", per_member=True), _check("one", needs=("base",))
     )
     assert runner.result("test.one").outcome is Outcome.NOT_RUN
+
+
+def test_fresh_checks_begin_early_when_nothing_stands_in_their_way() -> None:
+    """Only checks with an interpreter of their own are begun, after what they need, and never behind a failure."""
+    source = _Answers(bad=_blames("x"))
+    runner = _runner(
+        source,
+        _check("plain"),
+        _check("good"),
+        _check("bad"),
+        _check("early", needs=("good",), where="fresh"),
+        _check("blocked", needs=("bad",), where="fresh"),
+    )
+    runner.begin(["test.plain", "test.early", "test.blocked"])
+    assert source.begun == ["test.early"]
+    assert source.asked == ["test.good", "test.bad"]
+    assert runner.result("test.early").outcome is Outcome.PASS
+    assert runner.result("test.blocked").outcome is Outcome.NOT_RUN
+    runner.begin(["test.early"])
+    assert source.begun == ["test.early"]

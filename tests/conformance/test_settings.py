@@ -9,7 +9,7 @@ import pytest
 from conformance.expected import ExpectedFailure, require_known
 from conformance.model import IMPORTABLE, Level
 from conformance.problems import UsageProblem
-from conformance.settings import Settings, resolve
+from conformance.settings import Settings, resolve, version_key
 
 
 def _resolve(
@@ -147,7 +147,11 @@ def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, told: str) -> None:
         ({"timeout": "-3"}, "--conformance-timeout must be a number of seconds"),
         ({"engine": "torch"}, "--conformance-engine 'torch' is unknown"),
         ({"contract": ""}, "--conformance-contract must be a version"),
+        ({"contract": "-1.0"}, "--conformance-contract must be a version"),
+        ({"contract": "١.٠"}, "--conformance-contract must be a version"),
+        ({"contract": "1.0.1"}, "is newer than this kit knows"),
         ({"report": ""}, "--conformance-report must name a file"),
+        ({"report": "-"}, "--conformance-report must name a file, got '-'"),
         ({"select": [""]}, "--conformance-select must be a glob"),
         ({"level": "static", "require": "device"}, "raise the level or lower the requirement"),
     ],
@@ -155,6 +159,12 @@ def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, told: str) -> None:
 def test_a_wrong_option_is_one_line(tmp_path: Path, given: dict[str, object], told: str) -> None:
     """A wrong value of an option is told with the option's name and what is known."""
     assert told in _refused(tmp_path, None, config=None, **given)
+
+
+def test_a_contract_version_has_one_meaning_in_every_spelling() -> None:
+    """`1`, `1.0` and `1.0.0` are one version, so that a short spelling does not make checks look newer."""
+    assert version_key("1") == version_key("1.0") == version_key("1.0.0")
+    assert version_key("1") < version_key("1.1") < version_key("1.10") < version_key("2")
 
 
 def test_a_named_file_must_exist(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
 import pytest
 
 from platform_abc import _shim
@@ -22,6 +23,12 @@ OWN_TEST = """
 def test_own(request):
     assert request.config.getoption("--platform") in ("none", "linux")
 """
+
+
+@pytest.fixture
+def vendor(vendor: Vendor) -> Vendor:
+    """A vendor whose runs have every installed plugin, as runs of users do."""
+    return attrs.evolve(vendor, autoload=True)
 
 
 def test_the_kit_is_not_imported_unless_addressed(vendor: Vendor) -> None:

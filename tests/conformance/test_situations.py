@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -118,8 +119,10 @@ def test_an_error_without_a_failure_is_undetermined(vendor: Vendor) -> None:
     assert ran.outcomes == {**ran.outcomes, "identity.e": "error", "identity.after": "not-run"}
 
 
-def test_an_interrupted_run_reports_what_ran(vendor: Vendor) -> None:
-    """SIGINT: `interrupted`, exit 2, what ran is in the report and no process is left."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("front", ["pytest", "platform-abc"])
+def test_an_interrupted_run_reports_what_ran(vendor: Vendor, number: signal.Signals, front: str) -> None:
+    """SIGINT or SIGTERM, to pytest or to our command: `interrupted`, exit 2, what ran is in the report and no process is left."""
     vendor.checks(
         """
         import time, pathlib, os
@@ -133,16 +136,24 @@ def test_an_interrupted_run_reports_what_ran(vendor: Vendor) -> None:
         sham("identity.z-after")
         """
     )
+    command = {
+        "pytest": ["-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "--pyargs", "conformance",
+                   "--platform=acme:AcmePlatform"],
+        "platform-abc": ["-c", "import sys; from platform_abc._shim import main; sys.exit(main())", "check",
+                         "acme:AcmePlatform", "-p", "no:randomly"],
+    }[front]  # fmt: skip
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "--pyargs", "conformance",
-         "--platform=acme:AcmePlatform", "--conformance-checks-from=shams", "--conformance-report=report.json"],
-        cwd=vendor.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        [sys.executable, *command, "--conformance-checks-from=shams", "--conformance-report=report.json"],
+        cwd=vendor.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONPATH": str(vendor.folder)},
+    )
     mark = vendor.folder / "slow.pid"
     until = time.monotonic() + 60
     while not (mark.exists() and mark.read_text()) and time.monotonic() < until:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out = process.communicate(timeout=60)[0].decode()
     assert process.returncode == 2, out
     report = json.loads((vendor.folder / "report.json").read_text())
@@ -151,6 +162,29 @@ def test_an_interrupted_run_reports_what_ran(vendor: Vendor) -> None:
     assert (outcomes["identity.good"], outcomes["identity.slow"]) == ("pass", "not-run")
     assert "interrupted: acme.AcmePlatform" in out
     assert not Path(f"/proc/{mark.read_text()}").exists()
+
+
+def test_a_conftest_that_breaks_the_session_is_undetermined(vendor: Vendor) -> None:
+    """What breaks pytest after the kit has started is blamed on nobody and leaves a report: exit 3."""
+    vendor.write(
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.hookimpl(trylast=True)
+        def pytest_sessionstart(session):
+            raise RuntimeError("mine")
+        """,
+    )
+    ran = vendor.kit()
+    assert (ran.code, ran.verdict) == (3, "undetermined"), ran.out
+
+
+def test_a_contract_older_than_every_check_is_refused(vendor: Vendor) -> None:
+    """A pinned contract under which nothing would decide gives no verdict: one line, exit 4."""
+    ran = vendor.kit("--conformance-contract=0.1")
+    assert (ran.code, ran.verdict) == (4, "none"), ran.out
+    assert "is older than every check" in ran.last
 
 
 def test_a_kit_without_a_platform_says_so(vendor: Vendor) -> None:
@@ -198,7 +232,7 @@ def test_a_run_that_pytest_emptied_is_a_usage_error(vendor: Vendor) -> None:
     ("body", "told"),
     [
         ("raise ValueError('no driver')", "raised ValueError: no driver"),
-        ("import time; time.sleep(100)", "did not answer within 20 s"),
+        ("import time; time.sleep(100)", "did not answer within 12 s"),
         ("import os; os._exit(0)", "exited with status 0 without an answer"),
         ("import ctypes; ctypes.string_at(0)", "died on signal 11 (SIGSEGV)"),
     ],
@@ -206,7 +240,7 @@ def test_a_run_that_pytest_emptied_is_a_usage_error(vendor: Vendor) -> None:
 def test_an_import_that_fails_is_one_failure(vendor: Vendor, body: str, told: str) -> None:
     """The module is found and its import fails: `not conformant`, one failure, the rest `not-run`."""
     vendor.platform(before=body + "\n")
-    ran = vendor.kit("--conformance-timeout=20" if "sleep" in body else "--conformance-timeout=60")
+    ran = vendor.kit("--conformance-timeout=12" if "sleep" in body else "--conformance-timeout=60")
     assert (ran.code, ran.verdict) == (1, "not conformant"), ran.out
     outcomes = ran.outcomes
     assert outcomes.pop("platform.importable") == "fail"
