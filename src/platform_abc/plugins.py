@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -56,12 +57,17 @@ class Plugin:
         """The plugin as shown to users, `npu (vendor-plugin 1.2)`."""
         return f"{self.name} ({self.origin})"
 
+    def is_being_imported(self) -> bool:
+        """Say whether the import of the plugin's module has begun and not ended."""
+        spec = getattr(sys.modules.get(self.value.partition(":")[0].strip()), "__spec__", None)
+        return bool(getattr(spec, "_initializing", False))
+
     def load(self) -> Callable[[], object]:
         """Import the function that the entry point names.
 
         Raises:
             BaseException: whatever the import raises.
-        ValueError: the entry point's value is malformed.
+            ValueError: the entry point's value is malformed.
             TypeError: it is not callable.
         """
         if self._entry_point is None:
@@ -203,7 +209,7 @@ def failure(plugin: Plugin, doing: str, error: BaseException) -> PluginFailure:
     """
     text = traceback_text(error)
     reason = describe(error)
-    if isinstance(error, AttributeError) and "partially initialized" in reason:
+    if isinstance(error, AttributeError | ImportError) and plugin.is_being_imported():
         reason += "; the plugin's module reads the platform while it is itself being imported"
     logger.warning(
         "plugin %s failed to %s: %s; see the traceback with `%s`", plugin.title, doing, reason, SEE_TRACEBACK
@@ -320,7 +326,8 @@ def _entry_points(groups: tuple[str, ...]) -> tuple[list[EntryPoint], list[str]]
 def _normalized_name(distribution: Distribution) -> str:
     """Return the name by which one installation hides another; empty if the metadata has none."""
     try:
-        name = distribution.metadata["Name"] or ""
+        metadata = distribution.metadata
+        name = (metadata["Name"] if "Name" in metadata else "") or ""
     except Exception as error:  # noqa: BLE001  (its entry points may be readable all the same)
         logger.debug("a distribution has no readable name: %s", describe(error))
         return ""
