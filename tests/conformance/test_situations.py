@@ -148,6 +148,8 @@ def test_an_interrupted_run_reports_what_ran(vendor: Vendor, number: signal.Sign
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={**os.environ, "PYTHONPATH": str(vendor.folder)},
+        # A shell that runs the tests in the background lets them, and so this child, ignore SIGINT.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     )
     mark = vendor.folder / "slow.pid"
     until = time.monotonic() + 60
