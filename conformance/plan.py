@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from conformance.model import Check
+from conformance.model import Check, Level
 from conformance.problems import UsageProblem, did_you_mean
 from conformance.settings import Settings, version_key
 
@@ -22,6 +22,13 @@ class Plan:
 
     scope: tuple[Check, ...]
     chosen: frozenset[str]
+
+    def is_static(self, checks: Mapping[str, Check]) -> bool:
+        """Say whether the chosen checks, and all that they need, ask the class alone."""
+        needed = set(self.chosen)
+        while more := {need for name in needed for need in checks[name].needs} - needed:
+            needed |= more
+        return all(checks[name].level is Level.STATIC for name in needed)
 
 
 def make_plan(checks: Mapping[str, Check], settings: Settings, engine: str | None) -> Plan:

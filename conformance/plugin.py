@@ -207,12 +207,13 @@ class Kit:
         if self.settings.platform is None:
             raise UsageProblem(self._no_platform())
         target = parse(self.settings.platform)
-        make_plan(self.checks, self.settings, self.settings.engine)
+        plan = make_plan(self.checks, self.settings, self.settings.engine)
         self.host = Host(
             target,
             engine=self.settings.engine,
             limit=self.settings.timeout,
             checks_from=self.config.getoption("conformance_checks_from"),
+            light=plan.is_static(self.checks),
             notify=self._say,
         )
         self._say(f"opening {target.text}")

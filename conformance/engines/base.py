@@ -149,6 +149,9 @@ class Adapter(Protocol):
     name: str
     """`native` or `vllm`."""
 
+    lazy: bool
+    """Static checks do without `prepare`, which then only spares the forks an import each."""
+
     def environment(self, scratch: str) -> Mapping[str, str]:
         """Variables for every child, set before anything is imported: offline, caches in `scratch`."""
         ...

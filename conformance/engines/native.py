@@ -41,6 +41,7 @@ class NativeAdapter:
     """The native engine as the checks see it; see `conformance.engines.base.Adapter`."""
 
     name = "native"
+    lazy = True
 
     def __init__(self) -> None:
         self._members: Mapping[str, Member] | None = None

@@ -28,6 +28,7 @@ class VllmAdapter:
     """vLLM, as the checks see it; each method is documented by `conformance.engines.base.Adapter`."""
 
     name = "vllm"
+    lazy = False
 
     def environment(self, scratch: str) -> Mapping[str, str]:
         """Offline, one thread, no plugin, the CPU target, and every cache in `scratch`."""

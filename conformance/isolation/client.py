@@ -86,6 +86,7 @@ class Host:
         patience: seconds beyond a check's limit after which the host itself counts as hanging.
         checks_from: the module that has the checks, or None for the kit's own.
         inline: run checks in the host itself, as where fork is unsafe.
+        light: only static checks will run, which need no engine where its adapter is lazy.
         importable_by_name: true: the host has imported it so.
         notify: told in words what takes time.
     """
@@ -97,6 +98,7 @@ class Host:
     patience: float = 20.0
     checks_from: str | None = None
     inline: bool = False
+    light: bool = False
     importable_by_name: bool = True
     notify: Callable[[str], None] = attrs.field(default=lambda text: None)
     _scratch: Path | None = None
@@ -116,6 +118,7 @@ class Host:
                 "limit": self.limit,
                 "checks_from": self.checks_from,
                 "inline": self.inline,
+                "light": self.light,
                 "scratch": str(self._scratch),
             },
             path=path,

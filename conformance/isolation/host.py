@@ -43,7 +43,7 @@ def serve(channel: Channel, boot: Mapping[str, Any]) -> None:
 
     Args:
         channel: to the asking process.
-        boot: `target`, `engine`, `scratch`, `limit`, `checks_from`, `inline`, see `Host`.
+        boot: `target`, `engine`, `scratch`, `limit`, `checks_from`, `inline`, `light`, see `Host`.
     """
     scratch = Path(boot["scratch"])
     original = dict(os.environ)
@@ -183,7 +183,7 @@ def _open(
         variables = dict(chosen.environment(boot["scratch"]))
         os.environ.update(variables)
         channel.send({"phase": "engine", "engine": chosen.name})
-        _prepare(chosen)
+        _prepare(chosen, light=boot["light"])
         channel.send({"phase": "platform", "engine": chosen.name})
         cls, said = _import(target)
         fitting = choose(cls, named)
@@ -192,7 +192,7 @@ def _open(
             channel.send({"phase": "engine", "engine": chosen.name})
             variables = dict(chosen.environment(boot["scratch"]))
             os.environ.update(variables)
-            _prepare(chosen)
+            _prepare(chosen, light=boot["light"])
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         starter = Starter(path, {**original, **variables}, Path(boot["scratch"]), float(boot["limit"]))
         checks_of(boot["checks_from"])
@@ -214,12 +214,14 @@ def _open(
         return {"opened": "error", "raised": describe(error)}, None
 
 
-def _prepare(chosen: Adapter) -> None:
-    """Import the engine.
+def _prepare(chosen: Adapter, *, light: bool) -> None:
+    """Import the engine, unless only static checks run and those of this engine do without.
 
     Raises:
         UsageProblem: it is not installed.
     """
+    if light and chosen.lazy:
+        return
     try:
         chosen.prepare()
     except (Skip, MissingDependency) as lack:

@@ -41,8 +41,8 @@ from conformance.model import IMPORTABLE, Level, Skip, Unsupported
 from conformance.registry import check
 
 
-def sham(id, func=lambda ctx: None, **more):
-    check(id, group="identity", why="An engine needs it.", hint="Mend it.", **more)(func)
+def sham(id, func=lambda ctx: None, level=Level.STATIC, **more):
+    check(id, group="identity", level=level, why="An engine needs it.", hint="Mend it.", **more)(func)
 
 
 def failing(ctx):

@@ -31,7 +31,7 @@ def test_a_failing_should_is_a_warning(vendor: Vendor) -> None:
     vendor.checks('sham("identity.soft", failing, severity="should")')
     ran = vendor.kit()
     assert (ran.code, ran.verdict) == (0, "conformant"), ran.out
-    assert "WARN identity.soft (should, contract)" in ran.out
+    assert "WARN identity.soft (should, static)" in ran.out
     assert ran.outcomes["identity.soft"] == "fail"
 
 
