@@ -327,7 +327,9 @@ def _normalized_name(distribution: Distribution) -> str:
     """Return the name by which one installation hides another; empty if the metadata has none."""
     try:
         metadata = distribution.metadata
-        name = (metadata["Name"] if "Name" in metadata else "") or ""
+        if "Name" not in metadata:
+            return ""
+        name = metadata["Name"] or ""
     except Exception as error:  # noqa: BLE001  (its entry points may be readable all the same)
         logger.debug("a distribution has no readable name: %s", describe(error))
         return ""
