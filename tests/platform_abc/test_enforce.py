@@ -19,6 +19,7 @@ def warnings_of(**body: object) -> list[str]:
     """Define a platform with these members and return what it is warned about."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)  # of what an earlier test left to the collector
         type(Platform)("Vendor", (Complete,), {"__module__": __name__, "__qualname__": "Vendor", **body})
     assert all(one.category is ContractWarning for one in caught)
     return [str(one.message).removeprefix(f"{__name__}.Vendor.") for one in caught]
