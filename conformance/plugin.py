@@ -490,3 +490,5 @@ class Kit:
         terminal: Any = self.config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None and not self.is_worker:
             terminal.write_line(f"{prefix}{text}")
+            # pytest says usage errors on stderr: in a log of both, what came before stands before them.
+            terminal.flush()

@@ -47,6 +47,7 @@ def _(ctx): os.kill(os.getpid(), signal.SIGSTOP)
 def _(ctx):
     print("loud" * 1000)
     os.write(1, b"x" * 3_000_000)
+    sys.stdout.flush()
     print("the last word", file=sys.stderr)
     raise ctx.fail("a", contract_says="b", platform_did="c", hint="d")
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from conformance.checks_page import page
 from conformance.registry import all_checks
+from tests.project.trees import needs_tree
 
 PAGE = Path(__file__).parents[2] / "docs" / "checks.md"
 
 
+@needs_tree
 def test_the_page_is_current() -> None:
     """`python -m conformance.checks_page > docs/checks.md` would change nothing."""
     assert PAGE.read_text(encoding="utf-8") == page()
