@@ -46,7 +46,7 @@ class Served:
         return answer["answer"]
 
     def judge(self, platform: str, check: str, limit: float = 120.0) -> Any:
-        """What a check says of a class of `tests.vllm.zoo`."""
+        """What a check says of a class of the zoo, `zoo:Good`."""
         return self.ask(platform=platform, check=check, limit=limit)
 
 

@@ -1,11 +1,12 @@
 """A process that has vLLM prepared, and answers: `python -m tests.vllm.served`, JSON lines in and out.
 
 A request is `{"probe": name}` for a function of `tests.vllm.probes`, or `{"platform": class, "check": id}`
-for a class of `tests.vllm.zoo`. Everything runs in forks, so that one import of the engine serves all.
+for a class, `zoo:Good`, of a module of `tests.vllm`. Everything runs in forks, so that one import of the engine serves all.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -62,13 +63,19 @@ def probed(forker: Forker, name: str, engine: Adapter) -> Mapping[str, Any]:
     return ended.answer if ended.answer is not None else {"died": str(ended.died), "output": ended.output}
 
 
+def load(name: str) -> type:
+    """The class that a name of the table stands for."""
+    module, _, cls = name.partition(":")
+    found = getattr(importlib.import_module(f"tests.vllm.{module}"), cls)
+    assert isinstance(found, type)
+    return found
+
+
 def serve(scratch: Path) -> None:
     """Answer until the input ends."""
     engine = adapter("vllm")
     os.environ.update(engine.environment(str(scratch)))
     engine.prepare()
-    from tests.vllm import zoo
-
     forker = Forker(scratch)
     starter = Starter([*sys.path], dict(os.environ), scratch, 120.0)
     runners: dict[str, Runner] = {}
@@ -79,7 +86,7 @@ def serve(scratch: Path) -> None:
         else:
             name = request["platform"]
             if name not in runners:
-                source = Source(getattr(zoo, name), engine, forker, starter, request["limit"])
+                source = Source(load(name), engine, forker, starter, request["limit"])
                 runners[name] = Runner(all_checks(), source, Opening("ready", location=name))
             result = runners[name].result(request["check"])
             answer = {

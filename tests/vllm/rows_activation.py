@@ -1,0 +1,9 @@
+"""Rows of vLLM's zoo about detectors, the order of imports, and what an import leaves behind; its classes are in `zoo_activation.py`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.row import Mutant
+
+ROWS: Final[tuple[Mutant, ...]] = ()
