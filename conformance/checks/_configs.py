@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 
 from conformance.context import CheckContext, describe, is_a, short, unrun
-from conformance.model import NotRun, Skip, Violation
+from conformance.model import NotRun, Skip, Unsupported, Violation
 from platform_abc.errors import DeviceUnavailable, MissingDependency
 
 PRE_REGISTER: Final = "pre_register_and_update"
@@ -83,7 +83,7 @@ def run_hooks(ctx: CheckContext, config: Any, hooks: tuple[str, ...] = HOOKS) ->
         Violation: a hook raised anything else.
     """
     with ctx.adapter.active(ctx.platform):
-        for hook in hooks:
+        for hook in filter(ctx.knows, hooks):
             call = getattr(ctx.platform, hook)
             if hook == PRE_REGISTER:
                 with contextlib.suppress(Exception, SystemExit):  # config.pre-register judges what it raises
@@ -105,8 +105,11 @@ def update_block_size(ctx: CheckContext, config: Any) -> None:
     """Call the block-size hook as a worker does; what it raises comes through.
 
     Raises:
+        Unsupported: the installed engine has no such hook.
         Violation: it gave a coroutine or a generator.
     """
+    if not ctx.knows("update_block_size_for_backend"):
+        raise Unsupported("the installed engine has no update_block_size_for_backend")
     with ctx.adapter.active(ctx.platform):
         answer: object = ctx.platform.update_block_size_for_backend(config)
     ctx.must_have_run("update_block_size_for_backend", answer)

@@ -155,7 +155,7 @@ def block_size(ctx: CheckContext) -> None:
     hook = "update_block_size_for_backend"
     try:
         _configs.update_block_size(ctx, done.config)
-    except Violation:
+    except (Violation, Unsupported):
         raise
     except NotImplementedError as error:
         raise ctx.raised(

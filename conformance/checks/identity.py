@@ -146,7 +146,7 @@ def torch_device(ctx: CheckContext) -> None:
     try:
         device = torch.device(value)
     except RuntimeError as error:
-        if ctx.platform.uses_host_device_handling():
+        if ctx.knows("uses_host_device_handling") and ctx.platform.uses_host_device_handling():
             return
         raise ctx.fail(
             "device_type",
@@ -175,7 +175,8 @@ def torch_device(ctx: CheckContext) -> None:
 def predicates(ctx: CheckContext) -> None:
     """Each predicate answers with a bool, and exactly one kind says yes."""
     answers: dict[str, bool] = {}
-    for name in (*_KINDS, *_OTHER_PREDICATES):
+    kinds = tuple(filter(ctx.knows, _KINDS))
+    for name in (*kinds, *filter(ctx.knows, _OTHER_PREDICATES)):
         says = f"`{name}()` answers True or False, without a device."
         value: Any = ctx.ask(name, contract_says=says, hint=f"Return a bool from `{name}`.")
         if not isinstance(value, bool):
@@ -194,12 +195,12 @@ def predicates(ctx: CheckContext) -> None:
                 hint=f"Leave `{name}` to the base class, which answers from `_enum`.",
             )
         answers[name] = value
-    yes = [name for name in _KINDS if answers[name]]
+    yes = [name for name in kinds if answers[name]]
     if len(yes) != 1:
-        own = [name for name in _KINDS if ctx.overridden(name)] or ["_enum"]
+        own = [name for name in kinds if ctx.overridden(name)] or ["_enum"]
         raise ctx.fail(
             own[0],
-            contract_says=f"Exactly one of {', '.join(_KINDS)} says True.",
+            contract_says=f"Exactly one of {', '.join(kinds)} says True.",
             platform_did=f"{' and '.join(yes) or 'none of them'} said True, while `_enum` is "
             f"{ctx.raw('_enum')}",
             hint=f"Remove the override of {', '.join(own)}: the base answers from `_enum`.",
@@ -212,7 +213,7 @@ def predicates(ctx: CheckContext) -> None:
             platform_did=f"`{yes[0]}()` said True, while `_enum` is {ctx.raw('_enum')}",
             hint=f"Remove the overrides of `{yes[0]}` and `{fitting}`, or set `_enum` to the kind you mean.",
         )
-    if answers["is_zen_cpu"] and not answers["is_cpu"]:
+    if answers.get("is_zen_cpu") and not answers["is_cpu"]:
         raise ctx.fail(
             "is_zen_cpu",
             contract_says="`is_zen_cpu()` says True only where `is_cpu()` does: it is a kind of CPU.",
@@ -225,7 +226,7 @@ def _predicate_of(ctx: CheckContext) -> str:
     """The predicate that belongs to the class's kind; empty where the engine has none for it."""
     kind: Any = ctx.raw("_enum")
     name = "is_out_of_tree" if kind is ctx.adapter.platform_enum()["OOT"] else f"is_{kind.name.lower()}"
-    return name if name in _KINDS else ""
+    return name if name in _KINDS and ctx.knows(name) else ""
 
 
 @check(
@@ -244,12 +245,12 @@ def texts(ctx: CheckContext) -> None:
             platform_did=f"on the class it is {kind_of(getattr(ctx.platform_cls, name, None))}",
             hint=f'Write `{name} = "…"` in the class body.',
         )
-        for name in _TEXTS
+        for name in filter(ctx.knows, _TEXTS)
         if not isinstance(getattr(ctx.platform_cls, name, None), str)
     ]
     if findings:
         raise Violation(*findings)
-    for name in _TEXTS:
+    for name in filter(ctx.knows, _TEXTS):
         _same_on_instance(ctx, name)
 
 
@@ -286,7 +287,7 @@ def _same(tensor: object) -> object:
 
 
 def _wrong_lists(ctx: CheckContext) -> Iterator[Finding]:
-    for name in _LISTS:
+    for name in filter(ctx.knows, _LISTS):
         value: Any = getattr(ctx.platform_cls, name, None)
         entries: list[Any] | None = list(value) if is_a(value, list, tuple) else None
         if entries is None or not all(isinstance(one, str) and one for one in entries):
@@ -319,7 +320,7 @@ def lists(ctx: CheckContext) -> None:
     findings = list(_wrong_lists(ctx))
     if findings:
         raise Violation(*findings)
-    for name in _LISTS:
+    for name in filter(ctx.knows, _LISTS):
         _same_on_instance(ctx, name)
 
 

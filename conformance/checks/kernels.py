@@ -100,6 +100,8 @@ def forward_context(ctx: CheckContext) -> None:
     member = "set_additional_forward_context"
     says = f"`{member}` takes the keywords of a step and gives a dict with text keys."
     hint = f"Let `{member}` take **kwargs and return a dict."
+    if not ctx.knows(member):
+        raise Unsupported(f"the installed engine has no {member}")
     for call in ctx.adapter.arguments(member):
         try:
             with ctx.adapter.active(ctx.platform):

@@ -59,6 +59,14 @@ def ask(member: str, *args: Any) -> Any:
     return context().ask(member, *args, contract_says="It answers.", hint="Answer.")
 
 
+def test_a_member_that_the_engine_lacks_is_declared_unsupported() -> None:
+    """An older engine has not got every member; asking for one is no fault of the platform."""
+    assert context().knows("get_device_uuid")
+    assert not context().knows("get_device_feelings")
+    with pytest.raises(Unsupported, match="the installed engine has no get_device_feelings"):
+        ask("get_device_feelings")
+
+
 def test_places_are_the_platforms_own() -> None:
     """A method's line, an attribute's line, and the class's for what is inherited from the engine."""
     sample = context()
