@@ -121,6 +121,26 @@ class PickedBase:
 
 
 @attrs.frozen
+class PickedCall:
+    """One shape in which the engine really makes or calls a picked component.
+
+    Args:
+        part: which component: `backend`, `impl`, `builder`, `communicator`, `lora`, `graph`,
+            `pass-manager`, `kv-cache-builder` or `worker`.
+        member: the method's name, `__init__` for making one.
+        positional: how many arguments go by position.
+        keywords: the names that go by keyword.
+        site: `file:line` in the engine, relative to its package's parent.
+    """
+
+    part: str
+    member: str
+    positional: int
+    keywords: tuple[str, ...]
+    site: str
+
+
+@attrs.frozen
 class Detection:
     """What resolution said in a fresh process.
 
@@ -168,6 +188,10 @@ class Adapter(Protocol):
         """Import the engine under a neutral platform, once, before any fork; single-threaded."""
         ...
 
+    def settle(self) -> None:
+        """Give the engine a neutral platform and import no more of it than that takes."""
+        ...
+
     def base_class(self) -> type:
         """The installed base class of platforms."""
         ...
@@ -210,6 +234,18 @@ class Adapter(Protocol):
 
     def picked(self) -> Sequence[PickedBase]:
         """What the pickers' answers have to be."""
+        ...
+
+    def picked_calls(self) -> Sequence[PickedCall]:
+        """How the installed engine makes and calls what the pickers name, as found by its source."""
+        ...
+
+    def backend_names(self) -> Sequence[str]:
+        """The names of attention backends that the engine looks up; empty where it has no such list."""
+        ...
+
+    def quantization_names(self) -> Sequence[str]:
+        """The quantization methods that the engine knows now, those that plugins registered included."""
         ...
 
     def resolve(self, qualname: str) -> Any:

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.context import is_a
-from conformance.engines import arguments, native_configs
+from conformance.engines import arguments, native_components, native_configs
 from conformance.engines.base import (
     Arguments,
     EngineCall,
     Member,
     PickedBase,
+    PickedCall,
     SelectorCall,
 )
 from conformance.engines.source_scan import scan
@@ -75,6 +76,9 @@ class NativeAdapter:
         self.engine_calls()
         native_configs.CASES["plain"]()
 
+    def settle(self) -> None:
+        """Do nothing: this engine resolves its platform when it is asked for it, and no check asks."""
+
     def base_class(self) -> type:
         """Return `Platform`."""
         return _platform()
@@ -121,10 +125,19 @@ class NativeAdapter:
 
     def picked(self) -> Sequence[PickedBase]:
         """Return the ABCs of the components."""
-        return tuple(
-            PickedBase(picker, _component(module, base), required, case)
-            for picker, module, base, required, case in _COMPONENTS
-        )
+        return native_components.picked()
+
+    def picked_calls(self) -> Sequence[PickedCall]:
+        """Return the calls in the reference engine's source."""
+        return native_components.calls()
+
+    def backend_names(self) -> Sequence[str]:
+        """Return the names of `AttentionBackendEnum`."""
+        return native_components.backend_names()
+
+    def quantization_names(self) -> Sequence[str]:
+        """Return the methods that are registered now."""
+        return native_components.quantization_names()
 
     def resolve(self, qualname: str) -> Any:
         """Import a dotted name as the engine does."""
@@ -173,30 +186,6 @@ class NativeAdapter:
     def worker_cls_field(self, config: Any) -> Any:
         """Return `parallel_config.worker_cls`."""
         return config.parallel_config.worker_cls
-
-
-_COMPONENTS: Final[tuple[tuple[str, str, str, tuple[str, ...], str], ...]] = (
-    (
-        "get_attn_backend_cls",
-        "attention",
-        "AttentionBackend",
-        ("get_name", "get_impl_cls", "get_builder_cls", "get_kv_cache_shape"),
-        "always",
-    ),
-    ("get_device_communicator_cls", "communicator", "DeviceCommunicatorBase", ("all_reduce",), "always"),
-    ("get_punica_wrapper", "lora", "PunicaWrapperBase", (), "lora"),
-    ("get_static_graph_wrapper_cls", "graph", "StaticGraphWrapper", ("__call__",), "graphs"),
-    ("get_pass_manager_cls", "compile", "PassManager", ("__call__",), "compile"),
-    ("get_kv_cache_config_builder_cls", "kv_cache", "KVCacheConfigBuilder", (), "always"),
-    ("worker_cls", "worker", "WorkerBase", ("init_device", "load_model", "execute_model"), "always"),
-)
-"""By picker: the module and the ABC of the component, names that the engine uses, and when it asks."""
-
-
-def _component(module: str, name: str) -> type:
-    found = getattr(importlib.import_module(f"platform_abc.components.{module}"), name)
-    assert isinstance(found, type)
-    return found
 
 
 def _platform() -> type:

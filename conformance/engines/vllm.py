@@ -21,7 +21,7 @@ from conformance.engines import (
     vllm_selector,
     vllm_snapshot,
 )
-from conformance.engines.base import Arguments, EngineCall, Member, PickedBase, SelectorCall
+from conformance.engines.base import Arguments, EngineCall, Member, PickedBase, PickedCall, SelectorCall
 
 
 class VllmAdapter:
@@ -52,6 +52,10 @@ class VllmAdapter:
         vllm_calls.engine_calls()
         vllm_platform.members()
         vllm_platform.remember_holders()
+
+    def settle(self) -> None:
+        """Make the platform whose config hooks do nothing the current one."""
+        vllm_platform.import_under_neutral_platform()
 
     def base_class(self) -> type:
         """`vllm.platforms.Platform`."""
@@ -88,6 +92,18 @@ class VllmAdapter:
     def picked(self) -> Sequence[PickedBase]:
         """The installed base of each picked component."""
         return vllm_components.picked()
+
+    def picked_calls(self) -> Sequence[PickedCall]:
+        """How the installed source makes and calls each component."""
+        return vllm_components.calls()
+
+    def backend_names(self) -> Sequence[str]:
+        """The names of `AttentionBackendEnum`."""
+        return vllm_components.backend_names()
+
+    def quantization_names(self) -> Sequence[str]:
+        """`QUANTIZATION_METHODS`, with what plugins have added."""
+        return vllm_components.quantization_names()
 
     def resolve(self, qualname: str) -> Any:
         """Import a dotted name with vLLM's own function."""

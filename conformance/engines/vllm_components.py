@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
+from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
 
-from conformance.engines.base import PickedBase
+from conformance.engines.base import PickedBase, PickedCall
+from conformance.engines.component_scan import Place, scan
+from conformance.engines.vllm_environment import package_folder
 from conformance.engines.vllm_platform import base_class
 
 _WORKER: Final = "worker_cls"
@@ -71,6 +75,52 @@ _COMPONENTS: Final = (
         "always",
     ),
 )
+
+
+_PLACES: Final = (
+    Place(
+        "impl",
+        ("model_executor/layers/attention/attention.py", "attention/layer.py"),
+        "impl_cls",
+        "impl",
+    ),
+    Place(
+        "builder",
+        ("v1/worker/*.py", "v1/worker/gpu/*.py", "v1/worker/gpu/model_states/*.py", "v1/spec_decode/*.py"),
+        r"builder_cls|metadata_builder_cls|get_builder_cls\(\)",
+        r"builder|metadata_builder|attn_metadata_builder|get_metadata_builder\(\w*\)",
+    ),
+    Place("backend", ("v1/worker/*.py", "v1/worker/gpu/*.py"), "", "backend|attn_backend"),
+    Place("communicator", ("distributed/parallel_state.py",), "device_comm_cls", "device_communicator"),
+    Place("lora", ("lora/*.py", "lora/layers/*.py"), "get_punica_wrapper", r"\w*punica_wrapper"),
+    Place("graph", ("compilation/*.py",), "static_graph_wrapper_class"),
+    Place("pass-manager", ("compilation/*.py",), "", "pass_manager"),
+)
+"""Where vLLM makes and calls each component; a file that a version lacks has no calls."""
+
+_QUANTIZATION: Final = "vllm.model_executor.layers.quantization"
+_ENUMS: Final = ("vllm.v1.attention.backends.registry", "vllm.attention.backends.registry")
+
+
+@functools.cache
+def calls() -> tuple[PickedCall, ...]:
+    """Return how the installed vLLM makes and calls each component."""
+    return scan(package_folder(), _PLACES)
+
+
+def backend_names() -> Sequence[str]:
+    """Return the names of attention backends; none in a version whose layers look none up."""
+    for module in _ENUMS:
+        try:
+            return tuple(importlib.import_module(module).AttentionBackendEnum.__members__)
+        except (ImportError, AttributeError):
+            continue
+    return ()
+
+
+def quantization_names() -> Sequence[str]:
+    """Return the quantization methods that vLLM knows now."""
+    return tuple(importlib.import_module(_QUANTIZATION).QUANTIZATION_METHODS)
 
 
 def picked() -> list[PickedBase]:
