@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
+import json
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,18 +39,39 @@ class Starter:
     limit: float
     extend: Extend = attrs.field(default=lambda seconds: None)
 
-    def fresh(self, function: str, *args: Any, timeout: float | None = None) -> Any:
+    def fresh(self, function: str, *args: Any, timeout: float | None = None, shared: bool = False) -> Any:
         """Call a function in a new interpreter and return its result.
 
         Args:
             function: `module:function`, importable there.
             args: JSON values.
             timeout: seconds; the run's limit if None.
+            shared: the same call of another check of this run may give the answer. Where that check
+                is still waiting for it, this one waits too.
 
         Raises:
             ChildDied: it crashed, left, hung or raised.
         """
         limit = self.limit if timeout is None else timeout
+        return self._shared(function, args, limit) if shared else self._call(function, args, limit)
+
+    def _shared(self, function: str, args: Sequence[Any], limit: float) -> Any:
+        """The answer of the first check that asked; a call that fails leaves none."""
+        asked = json.dumps([function, args, list(self.path)], sort_keys=True)
+        file = self.scratch / f"shared-{hashlib.sha256(asked.encode()).hexdigest()[:32]}"
+        self.extend(2 * limit + _SLACK)
+        with file.with_suffix(".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel opens it again when this process ends
+            if file.exists():
+                self.extend(self.limit)
+                return json.loads(file.read_text(encoding="utf-8"))
+            result = self._call(function, args, limit)
+            part = file.with_suffix(f".{os.getpid()}")
+            part.write_text(json.dumps(result), encoding="utf-8")
+            part.replace(file)
+            return result
+
+    def _call(self, function: str, args: Sequence[Any], limit: float) -> Any:
         self.extend(limit + _SLACK)
         until = deadline(limit)
         child = start(
