@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
+import textwrap
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -12,6 +14,8 @@ import attrs
 _KEYWORD: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _STARS: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+_NOT_SUPPORTED: Final = ("NotImplementedError", "NotSupported", "not_supported")
 
 
 @attrs.frozen
@@ -87,3 +91,21 @@ def base_shapes(base: inspect.Signature) -> Iterator[Shape]:
         for size in range(len(rest) + 1):
             for names in itertools.combinations(rest, size):
                 yield Shape(len(required) + count, (*by_name, *names))
+
+
+def only_declines(raw: Any) -> bool:
+    """Say whether the body of a function is nothing but `raise NotImplementedError` or its like."""
+    function = getattr(raw, "__func__", raw)
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (TypeError, OSError, SyntaxError, ValueError):
+        return False
+    definition = tree.body[0] if tree.body else None
+    if not isinstance(definition, ast.FunctionDef):
+        return False
+    body = definition.body[1:] if ast.get_docstring(definition) is not None else definition.body
+    if len(body) != 1 or not isinstance(body[0], ast.Raise) or body[0].exc is None:
+        return False
+    error = body[0].exc.func if isinstance(body[0].exc, ast.Call) else body[0].exc
+    name = error.attr if isinstance(error, ast.Attribute) else getattr(error, "id", "")
+    return name in _NOT_SUPPORTED

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from conformance.checks._signatures import Shape, base_shapes, bound_signature, open_ended, refusal
+from conformance.checks._signatures import (
+    Shape,
+    base_shapes,
+    bound_signature,
+    only_declines,
+    open_ended,
+    refusal,
+)
 from conformance.context import ApartFailed, CheckContext, describe, kind_of
 from conformance.engines.base import EngineCall, Member
 from conformance.engines.source_scan import applies, by_member
@@ -31,7 +36,6 @@ _CALLED_ELSEWHERE: Final = frozenset(
     }
 )
 """Members whose own checks call them and blame NotImplementedError as well."""
-_NOT_SUPPORTED: Final = ("NotImplementedError", "NotSupported", "not_supported")
 
 
 def _overridden(ctx: CheckContext) -> Iterator[tuple[Member, Any]]:
@@ -225,27 +229,9 @@ def base_signature(ctx: CheckContext) -> None:
         raise Violation(*findings)
 
 
-def _only_declines(raw: Any) -> bool:
-    """Say whether the body of a function is nothing but `raise NotImplementedError` or its like."""
-    function = getattr(raw, "__func__", raw)
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (TypeError, OSError, SyntaxError, ValueError):
-        return False
-    definition = tree.body[0] if tree.body else None
-    if not isinstance(definition, ast.FunctionDef):
-        return False
-    body = definition.body[1:] if ast.get_docstring(definition) is not None else definition.body
-    if len(body) != 1 or not isinstance(body[0], ast.Raise) or body[0].exc is None:
-        return False
-    error = body[0].exc.func if isinstance(body[0].exc, ast.Call) else body[0].exc
-    name = error.attr if isinstance(error, ast.Attribute) else getattr(error, "id", "")
-    return name in _NOT_SUPPORTED
-
-
 def _declines(ctx: CheckContext, member: Member) -> str:
     """Say how an override of the common path declines, by its body or when it is called; empty if it does not."""
-    if _only_declines(ctx.raw(member.name)):
+    if only_declines(ctx.raw(member.name)):
         return "its body only raises"
     needs_device = member.group == "device" and bool(ctx.device_missing())
     if needs_device or member.kind not in _CALLED or _wrong_kind(member, ctx.raw(member.name))[0]:

@@ -6,10 +6,11 @@ from typing import Any, Final
 
 import attrs
 
+from conformance.checks import _configs
 from conformance.checks._resolve import resolve_class, surface
 from conformance.context import CheckContext, describe, is_a, kind_of
 from conformance.engines.base import PickedBase
-from conformance.model import NotRun, Unsupported, Violation
+from conformance.model import NotRun, Skip, Unsupported, Violation
 from conformance.registry import check
 from platform_abc.errors import MalformedQualname, MissingName
 
@@ -86,17 +87,47 @@ def _answer(ctx: CheckContext, picker: _Picker) -> Any:
             platform_did=f"it gave {kind_of(answer)}, and asked again {kind_of(again)}",
             hint=f"Let the answer of `{member}` depend on its arguments alone.",
         )
-    if answer == "" and not ctx.overridden(member):
-        raise Unsupported(f"the base's {member} gives an empty name, and the platform does not override it")
+    if answer in ("", None) and member == "get_attn_backend_cls" and ctx.adapter.name != "native":
+        worker = _own_worker(ctx)
+        if worker:
+            raise Unsupported(f"{member} gives no name, and {worker} is the platform's own worker")
     return answer
+
+
+def _own_worker(ctx: CheckContext) -> str:
+    """The dotted name of the platform's worker, if it takes nothing but the base from the engine; else empty.
+
+    Such a worker brings its own runner, which builds none of the engine's attention layers.
+    """
+    base = next((one.base for one in ctx.adapter.picked() if one.picker == "worker_cls"), None)
+    try:
+        value = ctx.adapter.worker_cls_field(_configs.ran(ctx).config)
+    except (_configs.Refused, NotRun, Skip, Violation):
+        return ""
+    name = value if isinstance(value, str) else ""
+    if not name or "." not in name or ctx.adapter.in_tree(type("Named", (), {"__module__": name.rpartition(".")[0]})):
+        return ""
+    try:
+        with ctx.adapter.active(ctx.platform):
+            cls: Any = ctx.adapter.resolve(name)
+    except (Exception, SystemExit):
+        return name  # its libraries are absent here; by its name it is no class of the engine
+    engines = [one for one in getattr(cls, "__mro__", ()) if ctx.adapter.in_tree(one)]
+    return name if base is None or all(issubclass(base, one) for one in engines) else ""
+
+
+def asked(ctx: CheckContext, member: str) -> Any:
+    """What a picker says in the plainest case; raises as its own check does."""
+    return _answer(ctx, next(one for one in _PICKERS if one.member == member))
+
+
+def says_of(member: str) -> str:
+    """The rule about a picker's answer, as the beginning of a sentence."""
+    return f"`{member}` gives the dotted name of a class"
 
 
 def _base(ctx: CheckContext, member: str) -> PickedBase | None:
     return next((one for one in ctx.adapter.picked() if one.picker == member), None)
-
-
-def _says(picker: _Picker) -> str:
-    return f"`{picker.member}` gives the dotted name of a class"
 
 
 def _register(picker: _Picker) -> None:
@@ -112,7 +143,7 @@ def _register(picker: _Picker) -> None:
         + ("" if picker.must_answer else " Without such a component, raise NotSupported."),
     )
     def importable(ctx: CheckContext) -> None:
-        resolve_class(ctx, picker.member, _answer(ctx, picker), _says(picker))
+        resolve_class(ctx, picker.member, _answer(ctx, picker), says_of(picker.member))
 
     @check(
         f"pickers.{picker.slug}.surface",
@@ -125,7 +156,7 @@ def _register(picker: _Picker) -> None:
         picked = _base(ctx, picker.member)
         if picked is None:
             raise Unsupported(f"the installed engine says nothing of what {picker.member} names")
-        cls = resolve_class(ctx, picker.member, _answer(ctx, picker), _says(picker))
+        cls = resolve_class(ctx, picker.member, _answer(ctx, picker), says_of(picker.member))
         surface(ctx, picker.member, cls, picked)
 
     importable.__doc__ = f"`{picker.member}` names a class that imports, or declines."
