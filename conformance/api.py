@@ -13,6 +13,8 @@ from conformance.plan import make_plan
 from conformance.problems import UsageProblem
 from conformance.runner import Runner
 from conformance.settings import DEFAULT_TIMEOUT, Settings, resolve_level
+from conformance.stubs import read as read_stubs
+from conformance.stubs import require_other
 from conformance.target import Target, parse
 from conformance.verdict import Verdict, judge
 
@@ -24,6 +26,7 @@ def check_platform(
     engine: str | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     select: str | Iterable[str] = (),
+    stub: str | Iterable[str] = (),
     checks_from: str | None = None,
 ) -> list[CheckResult]:
     """Judge a platform class and return the result of every check.
@@ -38,6 +41,8 @@ def check_platform(
         engine: `native` or `vllm`; None to go by the class.
         timeout: seconds for each child process.
         select: globs of check ids; empty for all. What is left out is `skipped`.
+        stub: modules that a stand-in is put in place for, where they do not import; with any, the
+            verdict is at best `partial`.
         checks_from: a module whose checks are used instead of the kit's own.
 
     Returns:
@@ -51,10 +56,11 @@ def check_platform(
         engine=engine,
         timeout=timeout,
         select=(select,) if isinstance(select, str) else tuple(select),
+        stub=read_stubs((stub,) if isinstance(stub, str) else stub, "stub"),
     )
     checks = checks_of(checks_from)
-    make_plan(checks, settings, engine)
-    source, opening = _open(cls, settings, checks_from)
+    light = make_plan(checks, settings, engine).is_static(checks)
+    source, opening = _open(cls, settings, checks_from, light=light)
     try:
         if opening.status == "usage":
             raise UsageProblem(opening.line)
@@ -76,17 +82,33 @@ def verdict_of(results: Iterable[CheckResult]) -> Verdict:
     return judge(results, Settings()).verdict
 
 
-def _open(cls: type | str, settings: Settings, checks_from: str | None) -> tuple[Host | Local, Opening]:
+def _open(
+    cls: type | str, settings: Settings, checks_from: str | None, *, light: bool
+) -> tuple[Host | Local, Opening]:
     """Open the platform in a host, or here if it cannot be imported by name."""
     target = parse(cls) if isinstance(cls, str) else _target(cls)
     if target is not None:
-        host = Host(target, engine=settings.engine, limit=settings.timeout, checks_from=checks_from)
+        require_other(settings.stub, target.text)
+        host = Host(
+            target,
+            engine=settings.engine,
+            limit=settings.timeout,
+            checks_from=checks_from,
+            light=light,
+            stubs=settings.stub,
+        )
         opening = host.open()
         if opening.status != "usage" or isinstance(cls, str):
             return host, opening
         host.close()
     assert isinstance(cls, type)  # a name has a target
-    local = Local(cls, engine=settings.engine, limit=settings.timeout, checks_from=checks_from)
+    local = Local(
+        cls,
+        engine=settings.engine,
+        limit=settings.timeout,
+        checks_from=checks_from,
+        wanted=settings.stub,
+    )
     return local, local.open()
 
 

@@ -74,6 +74,10 @@ def check(
     contract: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Checks newer than this decide nothing.")
     ] = None,
+    stub: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Let a stand-in take a module's place if it does not import."),
+    ] = None,
 ) -> None:
     """Judge a platform class; exit status 0 conformant or partial, 1 not, 2 interrupted, 3 undetermined, 4 usage.
 
@@ -85,6 +89,7 @@ def check(
     }  # fmt: skip
     arguments = [f"--conformance-{name}={value}" for name, value in options.items() if value is not None]
     arguments += [f"--conformance-select={one}" for one in select or ()]
+    arguments += [f"--conformance-stub={one}" for one in stub or ()]
     arguments += ["--conformance-strict"] if strict else []
     become_pytest([*arguments, *context.args])
 

@@ -22,6 +22,7 @@ import attrs
 
 from conformance.engines.base import Adapter, Arguments
 from conformance.model import Finding, NotRun, Skip, Unsupported, Violation
+from conformance.stubs import in_place
 from platform_abc.errors import DeviceUnavailable, MissingDependency
 
 Fresh = Callable[..., Any]
@@ -64,6 +65,11 @@ class CheckContext:
         if self._platform is None:
             self._platform = self.platform_cls()
         return self._platform
+
+    @property
+    def stubs(self) -> tuple[str, ...]:
+        """The modules that stand-ins are in place for; no detector may be asked while there are any."""
+        return in_place()
 
     def raw(self, member: str) -> Any:
         """The member as its class's `__dict__` has it, unbound; None if the class has no such name."""

@@ -37,7 +37,8 @@ section { border-left: 4px solid #c62828; padding-left: 1rem; margin: 1rem 0; }
 <tr><th>machine</th><td>{{ r.environment.system }} {{ r.environment.machine }},
 Python {{ r.environment.python }}{% for name, version in r.environment.packages.items() %},
 {{ name }} {{ version }}{% endfor %}</td></tr>
-<tr><th>counts</th><td>{% for name, number in r.counts.items() if number %}<span class="{{ name }}">
+{% if r.environment.stubs %}<tr><th>stand-ins for</th><td>{{ r.environment.stubs | join(", ") }}</td></tr>
+{% endif %}<tr><th>counts</th><td>{% for name, number in r.counts.items() if number %}<span class="{{ name }}">
 {{ number }} {{ name }}</span> {% endfor %}</td></tr>
 </table>
 {% for c in r.checks if c.findings %}

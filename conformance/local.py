@@ -9,6 +9,7 @@ from pathlib import Path
 
 import attrs
 
+from conformance import stubs
 from conformance.answers import from_json, to_json
 from conformance.catalogue import checks_of
 from conformance.context import CheckContext, locate
@@ -22,6 +23,7 @@ from conformance.isolation.fresh import Starter
 from conformance.isolation.inline import restored
 from conformance.perform import perform
 from conformance.problems import UsageProblem
+from conformance.stubs import Stubs
 
 
 @attrs.define
@@ -33,15 +35,18 @@ class Local:
         engine: the adapter's name; None to go by the class.
         limit: seconds for each check.
         checks_from: the module that has the checks, or None for the kit's own.
+        wanted: modules that stand-ins are put in place for, where they do not import.
     """
 
     cls: type
     engine: str | None = None
     limit: float = 120.0
     checks_from: str | None = None
+    wanted: tuple[str, ...] = ()
     importable_by_name: bool = False
     _scratch: Path | None = None
     _adapter: Adapter | None = None
+    _stubs: Stubs = attrs.field(factory=Stubs)
 
     def open(self) -> Opening:
         """Prepare the engine in this process."""
@@ -54,13 +59,20 @@ class Local:
         try:
             os.environ.update(self._adapter.environment(str(self._scratch)))
             self._adapter.prepare()
+            self._stubs = stubs.put(self.wanted)
         except Exception as error:
             return Opening("error", f"the engine raised {type(error).__name__}: {error}")
         finally:
             os.environ.clear()
             os.environ.update(before)
         name = f"{self.cls.__module__}.{self.cls.__qualname__}"
-        return Opening("ready", engine=self._adapter.name, qualname=name, location=locate(self.cls) or name)
+        return Opening(
+            "ready",
+            engine=self._adapter.name,
+            qualname=name,
+            location=locate(self.cls) or name,
+            stubs=self._stubs,
+        )
 
     def run(self, check_id: str) -> Ran:
         """Run one check in a fork of this process, or in it where fork is unsafe."""
@@ -88,7 +100,8 @@ class Local:
         """Do nothing: what needs an interpreter of its own is skipped for a local class."""
 
     def close(self) -> None:
-        """Remove every file of the run."""
+        """Remove every file of the run, and the stand-ins."""
+        stubs.remove()
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch = None

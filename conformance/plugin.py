@@ -27,6 +27,7 @@ from conformance.report import Run
 from conformance.runner import Runner
 from conformance.settings import Settings, resolve
 from conformance.stops import Stops
+from conformance.stubs import said
 from conformance.target import parse
 from conformance.verdict import NOTHING, Judgement, Verdict, decides, judge
 from conformance.words import block, groups, short, verdict_line
@@ -40,7 +41,7 @@ _CARRIED: Final = "conformance"
 that had to be computed for it."""
 _OPTIONS: Final = (
     "platform", "report", "html", "level", "require", "select", "strict", "config", "timeout", "engine",
-    "contract",
+    "contract", "stub",
 )  # fmt: skip
 _LOOKING: Final = (
     "collectonly", "setuponly", "setupplan", "showfixtures", "show_fixtures_per_test", "cacheshow",
@@ -214,12 +215,15 @@ class Kit:
             limit=self.settings.timeout,
             checks_from=self.config.getoption("conformance_checks_from"),
             light=plan.is_static(self.checks),
+            stubs=self.settings.stub,
             notify=self._say,
         )
         self._say(f"opening {target.text}")
         self.opening = self.host.open()
         if self.opening.status == "usage":
             raise UsageProblem(self.opening.line)
+        for line in said(self.opening.stubs):
+            self._say(line)
         self.plan = make_plan(self.checks, self.settings, self.opening.engine or self.settings.engine)
         self.runner = Runner(self.checks, self.host, self.opening, self.settings.expected)
         if not self.is_worker:

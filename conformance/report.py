@@ -12,7 +12,7 @@ from conformance.facts import environment_facts, kit_version
 from conformance.model import CheckResult, Finding
 from conformance.plan import informative
 from conformance.settings import Settings
-from conformance.verdict import Judgement
+from conformance.verdict import Judgement, stand_ins
 from conformance.words import counted
 from platform_abc.errors import CONTRACT_VERSION
 
@@ -53,7 +53,7 @@ def build(run: Run) -> dict[str, Any]:
             "version": run.facts.get("version"),
             "device": run.facts.get("device"),
         },
-        "environment": environment_facts(),
+        "environment": {**environment_facts(), "stubs": list(stand_ins(run.results))},
         "verdict": run.judgement.verdict.value,
         "because": run.problem or run.judgement.because,
         "exit_status": run.judgement.exit_status,

@@ -133,6 +133,8 @@ class Runner:
             details["left_processes"] = ran.left
         if check.id == IMPORTABLE and self.opening.warnings:
             details["contract_warnings"] = list(self.opening.warnings)
+        if check.id == IMPORTABLE:
+            details |= _stand_ins(self.opening)
         return attrs.evolve(found, details=details)
 
 
@@ -147,7 +149,12 @@ def _not_opened(check: Check, opening: Opening) -> Answer:
         hint="Make `python -c 'import "
         f"{opening.module}'` work here; import libraries of the device where they are used.",
     )
-    return Answer(Outcome.FAIL, (finding,), traceback=opening.trace)
+    return Answer(Outcome.FAIL, (finding,), details=_stand_ins(opening), traceback=opening.trace)
+
+
+def _stand_ins(opening: Opening) -> dict[str, list[str]]:
+    """For the details of the check of the import: what stands in for something; empty if nothing does."""
+    return {"stubs": list(opening.stubs.names)} if opening.stubs.names else {}
 
 
 def _behind(need: str, reason: str) -> str:

@@ -15,6 +15,8 @@ from conformance.engines import require_known as require_known_engine
 from conformance.expected import ExpectedFailure, read_expected
 from conformance.model import Level
 from conformance.problems import UsageProblem, did_you_mean
+from conformance.stubs import read as read_stubs
+from conformance.stubs import require_other
 from platform_abc.errors import CONTRACT_VERSION
 
 DEFAULT_TIMEOUT: Final = 120.0
@@ -36,6 +38,7 @@ class Settings:
         contract: checks newer than this version are informative; None for the installed one.
         report: where the JSON report goes.
         html: where the HTML page goes.
+        stub: modules that a stand-in is put in place for, where they do not import.
         expected: expected failures by id.
         source: the configuration file that was read, for messages; empty if none.
     """
@@ -50,6 +53,7 @@ class Settings:
     contract: str | None = None
     report: Path | None = None
     html: Path | None = None
+    stub: tuple[str, ...] = ()
     expected: Mapping[str, ExpectedFailure] = attrs.field(factory=dict[str, ExpectedFailure])
     source: str = ""
 
@@ -118,6 +122,8 @@ def _check(settings: Settings) -> None:
             f"--conformance-require {settings.require.label} asks for more than "
             f"--conformance-level {settings.level.label} runs; raise the level or lower the requirement"
         )
+    if settings.platform is not None:
+        require_other(settings.stub, settings.platform)
 
 
 def _read(config: str | None, here: Path) -> tuple[dict[str, object], str]:
@@ -187,6 +193,14 @@ def _globs(value: object, where: str, from_line: bool) -> tuple[str, ...]:
     return tuple(globs)
 
 
+def _stubs(value: object, where: str, from_line: bool) -> tuple[str, ...]:
+    values = cast("list[object]", value) if isinstance(value, list) else [value]
+    names = [one for one in values if isinstance(one, str)]
+    if len(names) < len(values):
+        raise UsageProblem(f"{where} must be the name of a module, or a list of them, got {value!r}")
+    return read_stubs(names, where)
+
+
 def _seconds(value: object, where: str, from_line: bool) -> float:
     try:
         seconds = math.nan if isinstance(value, bool) else float(cast("str", value))
@@ -223,4 +237,5 @@ _READERS: Final[Mapping[str, Callable[[object, str, bool], object]]] = {
     "contract": _version,
     "report": _file,
     "html": _file,
+    "stub": _stubs,
 }

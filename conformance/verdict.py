@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from conformance.model import CheckResult, Outcome
+from conformance.model import IMPORTABLE, CheckResult, Outcome
 from conformance.plan import informative
 from conformance.settings import Settings
 
@@ -42,8 +42,16 @@ NOTHING = Judgement(Verdict.NONE, 4, "no check was collected")
 
 
 def judge(results: Iterable[CheckResult], settings: Settings, *, interrupted: bool = False) -> Judgement:
-    """Judge the results of a run."""
+    """Judge the results of a run; what it came to with stand-ins says so."""
     every = list(results)
+    found = _judge(every, settings, interrupted=interrupted)
+    stubs = stand_ins(every)
+    if not stubs:
+        return found
+    return attrs.evolve(found, because=f"{found.because}, with a stand-in for {', '.join(stubs)}")
+
+
+def _judge(every: list[CheckResult], settings: Settings, *, interrupted: bool) -> Judgement:
     counted = [one for one in every if decides(one, settings)]
     failed = [one for one in counted if one.outcome is Outcome.FAIL]
     surprises = [one for one in every if one.outcome is Outcome.XPASS and one.details.get("strict", True)]
@@ -69,7 +77,15 @@ def judge(results: Iterable[CheckResult], settings: Settings, *, interrupted: bo
         if required is not None and missed:
             because += f", {len(missed)} of them required by --conformance-require {required.label}"
         return Judgement(Verdict.PARTIAL, 1 if missed else 0, because)
-    return Judgement(Verdict.CONFORMANT, 0, _count(every, "check", "checks"))
+    verdict = Verdict.PARTIAL if stand_ins(every) else Verdict.CONFORMANT
+    return Judgement(verdict, 0, _count(every, "check", "checks"))
+
+
+def stand_ins(results: Iterable[CheckResult]) -> tuple[str, ...]:
+    """The modules that stand-ins took the place of; with any, a platform is `partial` at best."""
+    return tuple(
+        str(name) for one in results if one.check.id == IMPORTABLE for name in one.details.get("stubs", ())
+    )
 
 
 def decides(result: CheckResult, settings: Settings) -> bool:

@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any, Final
 
+from conformance import stubs
 from conformance.checks import _configs
 from conformance.checks._deep import deep_text
 from conformance.context import CheckContext, describe, kind_of, short, spell
@@ -156,6 +157,7 @@ def as_worker(
         else:
             os.environ[name] = value
     engine_adapter = adapter(engine)
+    stubs.apply(engine)
     doing = "importing the platform"
     try:
         cls: Any = importlib.import_module(module)

@@ -18,6 +18,7 @@ from conformance.isolation.child import Child, deadline, start, stop
 from conformance.isolation.died import ChildDied, timed_out
 from conformance.isolation.environment import child_environment, import_path
 from conformance.isolation.wire import Closed, Message
+from conformance.stubs import Stubs
 from conformance.target import Target
 
 _MOMENT = 2.0
@@ -41,6 +42,7 @@ class Opening:
         output: the last lines that were printed.
         trace: the traceback; empty if there is none.
         warnings: what the contract warned of during the import.
+        stubs: which modules stand-ins were put in place for.
     """
 
     status: Literal["ready", "usage", "failed", "error"]
@@ -53,6 +55,7 @@ class Opening:
     output: str = ""
     trace: str = ""
     warnings: tuple[str, ...] = ()
+    stubs: Stubs = attrs.field(factory=Stubs)
 
 
 @attrs.frozen
@@ -87,6 +90,7 @@ class Host:
         checks_from: the module that has the checks, or None for the kit's own.
         inline: run checks in the host itself, as where fork is unsafe.
         light: only static checks will run, which need no engine where its adapter is lazy.
+        stubs: modules that stand-ins are put in place for, where they do not import.
         importable_by_name: true: the host has imported it so.
         notify: told in words what takes time.
     """
@@ -99,6 +103,7 @@ class Host:
     checks_from: str | None = None
     inline: bool = False
     light: bool = False
+    stubs: tuple[str, ...] = ()
     importable_by_name: bool = True
     notify: Callable[[str], None] = attrs.field(default=lambda text: None)
     _scratch: Path | None = None
@@ -119,6 +124,7 @@ class Host:
                 "checks_from": self.checks_from,
                 "inline": self.inline,
                 "light": self.light,
+                "stubs": list(self.stubs),
                 "scratch": str(self._scratch),
             },
             path=path,
@@ -210,7 +216,7 @@ class Host:
         raise died
 
     def _opening(self, child: Child) -> Opening:
-        phase, engine = "start", ""
+        phase, engine, stubs = "start", "", Stubs()
         limit = self.limit if self.open_limit is None else self.open_limit
         until = deadline(limit)
         while True:
@@ -218,11 +224,14 @@ class Host:
                 message = child.channel.receive(until)
             except TimeoutError:
                 death = _death(phase, self.target, timed_out(limit, child.abort()))
-                return attrs.evolve(death, engine=engine)
+                return attrs.evolve(death, engine=engine, stubs=stubs)
             except Closed:
-                return attrs.evolve(_death(phase, self.target, child.ended(within=2.0)), engine=engine)
-            if "phase" not in message:
-                return attrs.evolve(self._understand(message, child), engine=engine)
+                death = _death(phase, self.target, child.ended(within=2.0))
+                return attrs.evolve(death, engine=engine, stubs=stubs)
+            if "stubs" in message:
+                stubs = Stubs(*(tuple(names) for names in message["stubs"]))
+            if "opened" in message:
+                return attrs.evolve(self._understand(message, child), engine=engine, stubs=stubs)
             phase, engine = message["phase"], message["engine"]
             until = deadline(limit)
 
@@ -272,7 +281,10 @@ def _death(phase: str, target: Target, died: ChildDied) -> Opening:
         return Opening(
             "failed", f"importing {target.text} {died}", module=target.text, output=died.output, trace=""
         )
-    what = "importing the engine" if phase == "engine" else "starting a child interpreter"
+    what = {
+        "engine": "importing the engine",
+        "stubs": "trying whether a module of --conformance-stub imports",
+    }.get(phase, "starting a child interpreter")
     return Opening("error", f"{what} failed: the process {died}", output=died.output)
 
 

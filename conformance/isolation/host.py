@@ -17,6 +17,7 @@ from typing import Any
 
 import attrs
 
+from conformance import stubs
 from conformance.answers import Answer, to_json
 from conformance.catalogue import checks_of
 from conformance.context import CheckContext, locate
@@ -43,7 +44,7 @@ def serve(channel: Channel, boot: Mapping[str, Any]) -> None:
 
     Args:
         channel: to the asking process.
-        boot: `target`, `engine`, `scratch`, `limit`, `checks_from`, `inline`, `light`, see `Host`.
+        boot: `target`, `engine`, `scratch`, `limit`, `checks_from`, `inline`, `light`, `stubs`, see `Host`.
     """
     scratch = Path(boot["scratch"])
     original = dict(os.environ)
@@ -184,7 +185,9 @@ def _open(
         os.environ.update(variables)
         channel.send({"phase": "engine", "engine": chosen.name})
         _prepare(chosen, light=boot["light"])
-        channel.send({"phase": "platform", "engine": chosen.name})
+        channel.send({"phase": "stubs", "engine": chosen.name})
+        made = stubs.put(boot["stubs"], target)
+        channel.send({"phase": "platform", "engine": chosen.name, "stubs": attrs.astuple(made)})
         cls, said = _import(target)
         fitting = choose(cls, named)
         if fitting.name != chosen.name:
@@ -192,7 +195,10 @@ def _open(
             channel.send({"phase": "engine", "engine": chosen.name})
             variables = dict(chosen.environment(boot["scratch"]))
             os.environ.update(variables)
-            _prepare(chosen, light=boot["light"])
+            with stubs.lifted():
+                _prepare(chosen, light=boot["light"])
+        made = stubs.settled(made)
+        variables |= stubs.variables(made)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         starter = Starter(path, {**original, **variables}, Path(boot["scratch"]), float(boot["limit"]))
         checks_of(boot["checks_from"])
@@ -202,6 +208,7 @@ def _open(
                 "qualname": f"{cls.__module__}.{cls.__qualname__}",
                 "location": locate(cls) or f"{cls.__module__}.{cls.__qualname__}",
                 "warnings": said,
+                "stubs": attrs.astuple(made),
             },
             Session(cls, chosen, starter, boot["checks_from"]),
         )

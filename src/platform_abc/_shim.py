@@ -49,6 +49,7 @@ OPTIONS: Final = (
     ("timeout", "text", "SECONDS", "limit of each child process (default 120)"),
     ("engine", "text", "NAME", "judge as a platform of this engine: native or vllm (default: by the class)"),
     ("contract", "text", "VERSION", "checks newer than this contract version decide nothing"),
+    ("stub", "list", "NAME", "let a stand-in take the place of this module where it does not import"),
     ("checks-from", "text", "MODULE", "judge by the checks of this module alone; for tests of the kit"),
 )
 
