@@ -40,9 +40,16 @@ class Good(Platform):
         num_heads: int | None = None,
     ) -> str:
         """Name the one backend, and refuse latent attention."""
+        cls._only_own(selected_backend)
         if attn_selector_config.use_mla:
             raise ValueError("use_mla: latent attention does not run on this chip")
         return f"{HERE}.Backend"
+
+    @classmethod
+    def _only_own(cls, selected_backend: AttentionBackendEnum | None) -> None:
+        """Refuse a backend that the user asked for and that this chip does not have."""
+        if selected_backend is not None and selected_backend.name not in ("TORCH_SDPA", "CUSTOM"):
+            raise ValueError(f"attention backend {selected_backend.name} does not run on this chip")
 
     @classmethod
     def get_device_communicator_cls(cls) -> str:

@@ -72,6 +72,7 @@ class NoneForLatent(Good):
         cls, selected_backend: Any, attn_selector_config: Any, num_heads: int | None = None
     ) -> str:
         """Name one, or nothing."""
+        cls._only_own(selected_backend)
         return f"{HERE}.Backend" if not attn_selector_config.use_mla else None  # type: ignore[return-value]
 
 
@@ -273,6 +274,7 @@ class LatentMissing(Good):
         cls, selected_backend: Any, attn_selector_config: Any, num_heads: int | None = None
     ) -> str:
         """Name one of two."""
+        cls._only_own(selected_backend)
         return f"{HERE}.LatentBackend" if attn_selector_config.use_mla else f"{HERE}.Backend"
 
 
@@ -284,6 +286,7 @@ class LatentElsewhere(Good):
         cls, selected_backend: Any, attn_selector_config: Any, num_heads: int | None = None
     ) -> str:
         """Name one of three."""
+        cls._only_own(selected_backend)
         if attn_selector_config.use_sparse:
             return "chip_library_of_another_machine.Backend"
         return "tests.mutants.needs_library.Backend" if attn_selector_config.use_mla else f"{HERE}.Backend"
