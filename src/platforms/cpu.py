@@ -8,12 +8,11 @@ host, which all ranks share.
 from __future__ import annotations
 
 import uuid
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from platform_abc.errors import ConfigError, DeviceUnavailable, NotSupported
 from platform_abc.types import CpuArchEnum, DeviceCapability, PlatformEnum
-from platforms import attention_choice, common
+from platforms import common
 from platforms.host_memory import MemoryState, host_memory, node_memory
 from platforms.host_processor import (
     machine_id,
@@ -23,13 +22,12 @@ from platforms.host_processor import (
     processor_name,
     usable_cpus,
 )
-from platforms.native import NativePlatform
+from platforms.torch_platform import TorchPlatform
 
 if TYPE_CHECKING:
     import torch
-    from torch._C._distributed_c10d import PrefixStore, ProcessGroup
 
-    from platform_abc.config import AttentionBackendEnum, AttentionSelectorConfig, EngineConfig
+    from platform_abc.config import EngineConfig
 
 _UUID_SPACE: Final = uuid.UUID("6f2a3c62-93a3-5d0e-8a1b-4f2f6f7f0c11")
 """Keeps the machine's own identifier out of what this platform tells."""
@@ -46,7 +44,7 @@ _DTYPES: Final = {
 """Dtypes by architecture, the default first; any other architecture computes in float32."""
 
 
-class CpuPlatform(NativePlatform):
+class CpuPlatform(TorchPlatform):
     """The host's processor: torch's own kernels, memory of the operating system, gloo between ranks."""
 
     _enum = PlatformEnum.CPU
@@ -70,7 +68,7 @@ class CpuPlatform(NativePlatform):
         Raises:
             ConfigError: a setting that does not work here, by its field.
         """
-        common.check_config(cls.device_name, vllm_config)
+        super().check_and_update_config(vllm_config)
         common.check_model_dtype(cls.device_name, vllm_config, cls._dtype_names())
         if vllm_config.parallel_config.enable_dbo:
             raise ConfigError(
@@ -81,70 +79,7 @@ class CpuPlatform(NativePlatform):
         if vllm_config.scheduler_config.async_scheduling is None:
             vllm_config.scheduler_config.async_scheduling = False
 
-    @classmethod
-    def check_if_supports_dtype(cls, dtype: torch.dtype) -> None:
-        """Refuse a dtype that is none of `supported_dtypes`.
-
-        Args:
-            dtype: the model's dtype.
-
-        Raises:
-            ConfigError: naming the dtypes that work.
-        """
-        common.check_dtype(cls.device_name, dtype, cls._dtype_names())
-
-    @classmethod
-    def check_runner_kv_caches_multi_layer(cls) -> None:
-        """Accept models with several attention layers of one index: caches are kept by layer name."""
-
-    # --- pickers
-
-    @classmethod
-    def get_attn_backend_cls(
-        cls,
-        selected_backend: AttentionBackendEnum | None,
-        attn_selector_config: AttentionSelectorConfig,
-        num_heads: int | None = None,
-    ) -> str:
-        """Return the dotted name of the attention backend, torch's SDPA over a paged cache.
-
-        Args:
-            selected_backend: what the user asked for; None if nothing.
-            attn_selector_config: the facts of the layer.
-            num_heads: not read: any number of heads works.
-
-        Raises:
-            ConfigError: the backend asked for is not one of the CPU's, or the layer needs what it cannot do.
-        """
-        return attention_choice.choose(
-            cls.device_name, attention_choice.SDPA_BACKENDS, selected_backend, attn_selector_config
-        )
-
-    @classmethod
-    def get_device_communicator_cls(cls) -> str:
-        """Return the dotted name of the communicator over `torch.distributed`."""
-        return common.COMMUNICATOR
-
-    @classmethod
-    def get_kv_cache_config_builder_cls(cls, vllm_config: EngineConfig) -> str:
-        """Return the dotted name of the builder that gives every layer an allocation of its own.
-
-        Args:
-            vllm_config: not read.
-        """
-        return common.KV_CACHE_BUILDER
-
-    @classmethod
-    def opaque_attention_op(cls) -> bool:
-        """Say yes: the backend loops over requests, which `torch.compile` should not trace."""
-        return True
-
     # --- device
-
-    @property
-    def supported_dtypes(self) -> list[torch.dtype]:
-        """The dtypes that this processor's architecture computes in, the default first."""
-        return common.torch_dtypes(self._dtype_names())
 
     @classmethod
     def _dtype_names(cls) -> tuple[str, ...]:
@@ -329,38 +264,6 @@ class CpuPlatform(NativePlatform):
             NotSupported: always.
         """
         raise NotSupported("get_global_graph_pool", type(self).__name__, common.NO_GRAPHS)
-
-    @classmethod
-    def stateless_init_device_torch_dist_pg(
-        cls,
-        backend: str,
-        prefix_store: PrefixStore,
-        group_rank: int,
-        group_size: int,
-        timeout: timedelta,
-    ) -> ProcessGroup:
-        """Make a gloo process group that torch's global registry does not know.
-
-        Args:
-            backend: `gloo`.
-            prefix_store: where the ranks meet; the same prefix on all of them.
-            group_rank: rank of this process in the group.
-            group_size: number of ranks.
-            timeout: longest wait of one collective.
-
-        Raises:
-            ValueError: another backend.
-        """
-        from platforms.process_group import make_gloo_group
-
-        return make_gloo_group(cls.device_name, backend, prefix_store, group_rank, group_size, timeout)
-
-    # --- capabilities
-
-    @classmethod
-    def support_hybrid_kv_cache(cls) -> bool:
-        """Say yes: each layer's cache has a shape of its own."""
-        return True
 
     # --- internals
 

@@ -14,7 +14,7 @@ from platforms import common, nvml
 from platforms.cuda_base import REMEDY, CudaPlatformBase
 from platforms.host_memory import host_memory
 from platforms.host_processor import cpus_of_node, node_of_cpu
-from platforms.torch_runtime import Properties, device_index, properties, require_physical
+from platforms.torch_runtime import device_index, require_physical
 
 if TYPE_CHECKING:
     import torch
@@ -239,7 +239,7 @@ class NvmlCudaPlatform(CudaPlatformBase):
         counted = cls._ask("num_compute_units", device_id, _multiprocessors)
         if counted is not None:
             return counted
-        count: int = getattr(cls._torch("num_compute_units", device_id), "multi_processor_count")  # noqa: B009
+        count: int = getattr(cls._properties("num_compute_units", device_id), "multi_processor_count")  # noqa: B009
         return count
 
     @classmethod
@@ -311,10 +311,6 @@ class NvmlCudaPlatform(CudaPlatformBase):
                 "CUDA_VISIBLE_DEVICES may mean other devices to CUDA than to NVML",
                 ", ".join(names),
             )
-
-    @classmethod
-    def _torch(cls, member: str, device_id: int) -> Properties:
-        return properties("cuda", device_id, member, cls.__name__, REMEDY, cls.device_control_env_var)
 
 
 _CAPABILITIES: dict[str, DeviceCapability] = {}

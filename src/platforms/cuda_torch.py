@@ -6,25 +6,17 @@ Every query creates a CUDA context in the process that asks.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from platform_abc.errors import DeviceUnavailable, NotSupported
 from platform_abc.types import DeviceCapability
-from platforms.cuda_base import REMEDY, CudaPlatformBase
-from platforms.torch_runtime import Properties, device_index, pci_bus_id, properties, require_index, runtime
-
-if TYPE_CHECKING:
-    import torch
+from platforms.cuda_base import CudaPlatformBase
+from platforms.torch_runtime import pci_bus_id, require_index
 
 _logger = logging.getLogger(__name__)
 
 
 class TorchCudaPlatform(CudaPlatformBase):
     """An NVIDIA device that is asked through `torch.cuda`."""
-
-    @classmethod
-    def _properties(cls, member: str, device_id: int) -> Properties:
-        return properties("cuda", device_id, member, cls.__name__, REMEDY, cls.device_control_env_var)
 
     @classmethod
     def get_device_capability(cls, device_id: int = 0) -> DeviceCapability | None:
@@ -37,24 +29,11 @@ class TorchCudaPlatform(CudaPlatformBase):
             IndexError: there are not so many devices.
         """
         try:
-            found = runtime("cuda", "get_device_capability", cls.__name__, REMEDY)
+            found = cls._runtime("get_device_capability")
         except DeviceUnavailable:
             return None
         require_index(device_id, found.device_count(), cls.device_control_env_var)
         return DeviceCapability(*found.get_device_capability(device_id))
-
-    @classmethod
-    def get_device_name(cls, device_id: int = 0) -> str:
-        """Return the product name of a device.
-
-        Args:
-            device_id: visible id.
-
-        Raises:
-            DeviceUnavailable: there is no device.
-            IndexError: there are not so many devices.
-        """
-        return cls._properties("get_device_name", device_id).name
 
     @classmethod
     def get_device_uuid(cls, device_id: int = 0) -> str:
@@ -76,37 +55,6 @@ class TorchCudaPlatform(CudaPlatformBase):
         return f"GPU-{found}"
 
     @classmethod
-    def get_device_total_memory(cls, device_id: int = 0) -> int:
-        """Return the memory of a device in bytes.
-
-        Args:
-            device_id: visible id.
-
-        Raises:
-            DeviceUnavailable: there is no device.
-            IndexError: there are not so many devices.
-        """
-        return int(cls._properties("get_device_total_memory", device_id).total_memory)
-
-    @classmethod
-    def get_current_memory_usage(cls, device: torch.types.Device = None) -> float:
-        """Return the bytes in use on a device, by all processes.
-
-        Args:
-            device: the device; the current one if None.
-
-        Raises:
-            DeviceUnavailable: there is no device.
-            IndexError: there are not so many devices.
-            ValueError: it is of another type.
-        """
-        index = device_index(device, "cuda")
-        found = runtime("cuda", "get_current_memory_usage", cls.__name__, REMEDY)
-        require_index(index, found.device_count(), cls.device_control_env_var)
-        free, total = found.mem_get_info(index)
-        return float(total - free)
-
-    @classmethod
     def get_all_gpu_pci_bus_ids(cls) -> dict[int, str]:
         """Return the PCI address of every visible device, by physical id.
 
@@ -116,7 +64,7 @@ class TorchCudaPlatform(CudaPlatformBase):
         """
         member = "get_all_gpu_pci_bus_ids"
         found: dict[int, str] = {}
-        for device in range(runtime("cuda", member, cls.__name__, REMEDY).device_count()):
+        for device in range(cls._runtime(member).device_count()):
             address = pci_bus_id(cls._properties(member, device))
             if address is None:
                 raise NotSupported(member, cls.__name__, "install NVML (nvidia-ml-py) or a newer torch")

@@ -3,109 +3,73 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    import torch
     from torch._C._distributed_c10d import Backend, PrefixStore, ProcessGroup
 
+_DEVICE_TYPES: Final = {"gloo": "cpu", "nccl": "cuda", "xccl": "xpu"}
+"""What memory each backend moves, as torch's device type; ROCm's torch calls RCCL and its devices CUDA's."""
 
-def make_gloo_group(
+
+def make_group(
     device_name: str, backend: str, store: PrefixStore, rank: int, size: int, timeout: timedelta
 ) -> ProcessGroup:
-    """Make a gloo group over host memory.
+    """Make a group.
 
     Args:
         device_name: the platform, for the message.
-        backend: `gloo`.
+        backend: `gloo`, `nccl` or `xccl`.
         store: where the ranks meet.
         rank: rank of this process.
         size: number of ranks.
         timeout: longest wait of one collective.
 
     Raises:
-        ValueError: another backend, or a torch without gloo.
+        ValueError: another backend, or one that this torch was built without.
     """
     import torch
-    from torch.distributed import is_gloo_available
+    from torch import distributed
+    from torch._C import _distributed_c10d as c10d
 
-    _require(device_name, backend, "gloo", is_gloo_available())
-    from torch._C._distributed_c10d import ProcessGroup, ProcessGroupGloo
-
-    made = ProcessGroupGloo(store, rank, size, timeout)
-    return _wrap(ProcessGroup(store, rank, size), ProcessGroup.BackendType.GLOO, torch.device("cpu"), made)
-
-
-def make_nccl_group(
-    device_name: str, backend: str, store: PrefixStore, rank: int, size: int, timeout: timedelta
-) -> ProcessGroup:
-    """Make a NCCL group over device memory; ROCm's torch calls RCCL by the same name.
-
-    Args:
-        device_name: the platform, for the message.
-        backend: `nccl`.
-        store: where the ranks meet.
-        rank: rank of this process.
-        size: number of ranks.
-        timeout: longest wait of one collective.
-
-    Raises:
-        ValueError: another backend, or a torch without NCCL.
-    """
-    import torch
-    from torch.distributed import is_nccl_available
-
-    _require(device_name, backend, "nccl", is_nccl_available())
-    from torch._C._distributed_c10d import ProcessGroup, ProcessGroupNCCL
-
-    options = ProcessGroupNCCL.Options()
-    options._timeout = timeout
-    made = ProcessGroupNCCL(store, rank, size, options)
-    return _wrap(ProcessGroup(store, rank, size), ProcessGroup.BackendType.NCCL, torch.device("cuda"), made)
-
-
-def make_xccl_group(
-    device_name: str, backend: str, store: PrefixStore, rank: int, size: int, timeout: timedelta
-) -> ProcessGroup:
-    """Make an XCCL group over the memory of Intel devices.
-
-    Args:
-        device_name: the platform, for the message.
-        backend: `xccl`.
-        store: where the ranks meet.
-        rank: rank of this process.
-        size: number of ranks.
-        timeout: longest wait of one collective.
-
-    Raises:
-        ValueError: another backend, or a torch without XCCL.
-    """
-    import torch
-    from torch.distributed import is_xccl_available
-
-    _require(device_name, backend, "xccl", is_xccl_available())
-    from torch._C._distributed_c10d import ProcessGroup, ProcessGroupXCCL
-
-    options = ProcessGroupXCCL.Options()
-    options._timeout = timeout
-    made = ProcessGroupXCCL(store, rank, size, options)
-    return _wrap(ProcessGroup(store, rank, size), ProcessGroup.BackendType.XCCL, torch.device("xpu"), made)
-
-
-def _require(device_name: str, asked: str, only: str, available: bool) -> None:
-    if asked != only:
-        raise ValueError(f"expected the backend {only!r} on {device_name}, got {asked!r}")
-    if not available:
+    available = {
+        "gloo": distributed.is_gloo_available,
+        "nccl": distributed.is_nccl_available,
+        "xccl": distributed.is_xccl_available,
+    }
+    if backend not in available:
         raise ValueError(
-            f"this build of torch has no {only}; install a torch built for {device_name}, or use another "
+            f"expected one of {', '.join(available)}, got {backend!r}; a platform with a backend of its own "
+            "overrides stateless_init_device_torch_dist_pg"
+        )
+    if not available[backend]():
+        raise ValueError(
+            f"this build of torch has no {backend}; install a torch built for {device_name}, or use another "
             "platform's process group"
         )
-
-
-def _wrap(
-    group: ProcessGroup, kind: ProcessGroup.BackendType, device: torch.device, backend: Backend
-) -> ProcessGroup:
+    made = _backend(backend, store, rank, size, timeout)
+    kind = {
+        "gloo": c10d.ProcessGroup.BackendType.GLOO,
+        "nccl": c10d.ProcessGroup.BackendType.NCCL,
+        "xccl": c10d.ProcessGroup.BackendType.XCCL,
+    }[backend]
+    group = c10d.ProcessGroup(store, rank, size)
     group._set_default_backend(kind)
-    backend._set_sequence_number_for_group()
-    group._register_backend(device, kind, backend)
+    made._set_sequence_number_for_group()
+    group._register_backend(torch.device(_DEVICE_TYPES[backend]), kind, made)
     return group
+
+
+def _backend(name: str, store: PrefixStore, rank: int, size: int, timeout: timedelta) -> Backend:
+    # One class a branch: a build of torch lacks the classes of what it was not built for.
+    from torch._C import _distributed_c10d as c10d
+
+    if name == "gloo":
+        return c10d.ProcessGroupGloo(store, rank, size, timeout)
+    if name == "nccl":
+        nccl = c10d.ProcessGroupNCCL.Options()
+        nccl._timeout = timeout
+        return c10d.ProcessGroupNCCL(store, rank, size, nccl)
+    xccl = c10d.ProcessGroupXCCL.Options()
+    xccl._timeout = timeout
+    return c10d.ProcessGroupXCCL(store, rank, size, xccl)

@@ -7,36 +7,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from platform_abc.device_ids import assigned_physical_devices
 from platform_abc.errors import DeviceUnavailable
 from platform_abc.types import DeviceCapability
-from platforms import amd_smi, common, rocm_ids
-from platforms.rocm_base import RocmPlatformBase
+from platforms import amd_smi, rocm_ids
+from platforms.rocm_base import REMEDY, RocmPlatformBase
 from platforms.torch_runtime import (
     Properties,
     device_index,
     properties,
     require_index,
     require_physical,
-    runtime,
 )
 
 if TYPE_CHECKING:
     import torch
-    from torch._C._distributed_c10d import PrefixStore, ProcessGroup
 
 R = TypeVar("R")
 
 _logger = logging.getLogger(__name__)
-
-REMEDY: Final = (
-    "run it on a machine with an AMD device and the amdgpu driver, with amdsmi and a torch that is built for "
-    "ROCm; `amd-smi list` shows what the driver sees"
-)
-"""What makes a ROCm device appear."""
 
 
 class RocmPlatform(RocmPlatformBase):
@@ -179,7 +170,7 @@ class RocmPlatform(RocmPlatformBase):
         index, member = device_index(device, "hip"), "get_current_memory_usage"
 
         def from_torch(_: Properties) -> int:
-            free, total = runtime("hip", member, cls.__name__, REMEDY).mem_get_info(index)
+            free, total = cls._runtime(member).mem_get_info(index)
             return total - free
 
         return float(cls._ask(member, index, amd_smi.used_memory, from_torch))
@@ -283,83 +274,7 @@ class RocmPlatform(RocmPlatformBase):
                 return ""
         return _ARCHS[physical]
 
-    # --- device state
-
-    @classmethod
-    def set_device(cls, device: torch.device) -> None:
-        """Make a device the current one of this thread.
-
-        Args:
-            device: of the type `cuda`, with the visible id as its index.
-
-        Raises:
-            ValueError: it is of another type.
-            DeviceUnavailable: there is no device.
-            IndexError: there are not so many devices.
-        """
-        common.require_device_type(device, "cuda")
-        found = runtime("hip", "set_device", cls.__name__, REMEDY)
-        require_index(device.index or 0, found.device_count(), *rocm_ids.VARIABLES)
-        found.set_device(device)
-
-    @classmethod
-    def manual_seed_all(cls, seed: int) -> None:
-        """Seed the generators of all visible devices; those that are not started yet are seeded then.
-
-        Args:
-            seed: any integer that fits 64 bits.
-        """
-        import torch
-
-        torch.cuda.manual_seed_all(seed)
-
-    def get_global_graph_pool(self) -> object:
-        """Return the memory pool that all device graphs of this process share.
-
-        Raises:
-            DeviceUnavailable: there is no device.
-        """
-        runtime("hip", "get_global_graph_pool", type(self).__name__, REMEDY)
-        return super().get_global_graph_pool()
-
-    @classmethod
-    def stateless_init_device_torch_dist_pg(
-        cls,
-        backend: str,
-        prefix_store: PrefixStore,
-        group_rank: int,
-        group_size: int,
-        timeout: timedelta,
-    ) -> ProcessGroup:
-        """Make an RCCL process group, which torch calls NCCL, that its global registry does not know.
-
-        Args:
-            backend: `nccl`.
-            prefix_store: where the ranks meet; the same prefix on all of them.
-            group_rank: rank of this process in the group.
-            group_size: number of ranks.
-            timeout: longest wait of one collective.
-
-        Raises:
-            ValueError: another backend.
-            DeviceUnavailable: there is no device.
-        """
-        from platforms.process_group import make_nccl_group
-
-        member = "stateless_init_device_torch_dist_pg"
-        runtime("hip", member, cls.__name__, REMEDY)
-        return make_nccl_group(cls.device_name, backend, prefix_store, group_rank, group_size, timeout)
-
     # --- capabilities
-
-    def is_sleep_mode_available(self) -> bool:
-        """Say no: this package has no allocator that gives memory back while the engine sleeps."""
-        return False
-
-    @classmethod
-    def support_hybrid_kv_cache(cls) -> bool:
-        """Say yes: each layer's cache has a shape of its own."""
-        return True
 
     @classmethod
     def supports_mx(cls) -> bool:

@@ -38,7 +38,6 @@ class Runtime(Protocol):
     def get_device_capability(self, device: int, /) -> tuple[int, int]: ...
     def mem_get_info(self, device: int, /) -> tuple[int, int]: ...
     def set_device(self, device: torch.device, /) -> None: ...
-    def manual_seed_all(self, seed: int, /) -> None: ...
 
 
 def runtime(kind: Kind, member: str, platform: str, remedy: str) -> Runtime:
@@ -62,6 +61,21 @@ def runtime(kind: Kind, member: str, platform: str, remedy: str) -> Runtime:
     if found is None or not built_for_it or not found.is_available():
         raise DeviceUnavailable(member, platform, remedy)
     return found
+
+
+def seed_all(kind: Kind, seed: int) -> None:
+    """Seed the generators of all visible devices; those that are not started yet are seeded then.
+
+    Args:
+        kind: whose.
+        seed: any integer that fits 64 bits.
+    """
+    import torch
+
+    if kind == "xpu":
+        torch.xpu.manual_seed_all(seed)
+    else:
+        torch.cuda.manual_seed_all(seed)
 
 
 def properties(

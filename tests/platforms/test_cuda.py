@@ -15,7 +15,6 @@ import torch
 from torch._C._distributed_c10d import HashStore, PrefixStore
 
 from platform_abc.config import (
-    AttentionBackendEnum,
     AttentionSelectorConfig,
     EngineConfig,
     LoRAConfig,
@@ -395,16 +394,6 @@ def selector(**fields: Any) -> AttentionSelectorConfig:
     )
 
 
-def test_a_plain_layer_gets_a_backend_and_a_wrong_wish_an_error() -> None:
-    """Also on a machine without the device; an explicit backend is never replaced."""
-    name = CudaPlatform.get_attn_backend_cls(None, attn_selector_config=selector(), num_heads=8)
-    assert isinstance(resolve_obj_by_qualname(name), type)
-    with pytest.raises(ValueError, match="FLASH_ATTN is not valid on cuda; valid are: TORCH_SDPA"):
-        CudaPlatform.get_attn_backend_cls(
-            AttentionBackendEnum.FLASH_ATTN, attn_selector_config=selector(), num_heads=8
-        )
-
-
 # --- device state
 
 
@@ -420,13 +409,6 @@ def test_device_and_seed_reach_torch(h100s: fakes.FakeNvml, monkeypatch: pytest.
         CudaPlatform.set_device(torch.device("cpu"))
 
 
-def test_the_graph_pool_is_one_for_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torch's handle is asked for once."""
-    torch_device.install(monkeypatch, "cuda", [torch_device.h100()])
-    monkeypatch.setattr(CudaPlatform, "_global_graph_pool", None)
-    assert CudaPlatform().get_global_graph_pool() is CudaPlatform().get_global_graph_pool()
-
-
 @pytest.mark.parametrize(("version", "major"), [("12.8", 12), (None, 0), ("13", 13)])
 def test_the_runtime_version_is_torchs(
     monkeypatch: pytest.MonkeyPatch, version: str | None, major: int
@@ -434,22 +416,3 @@ def test_the_runtime_version_is_torchs(
     """A torch that is not built for CUDA says 0."""
     monkeypatch.setattr(torch.version, "cuda", version)
     assert CudaPlatform.get_cuda_runtime_major() == major
-
-
-def test_the_process_group_wants_its_own_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another name, and a torch without NCCL, are errors that say so."""
-    torch_device.install(monkeypatch, "cuda", [torch_device.h100()])
-    store = PrefixStore("x", HashStore())
-    with pytest.raises(ValueError, match="'nccl' on cuda, got 'gloo'"):
-        CudaPlatform.stateless_init_device_torch_dist_pg("gloo", store, 0, 1, None)  # type: ignore[arg-type]
-    monkeypatch.setattr("torch.distributed.is_nccl_available", lambda: False)
-    with pytest.raises(ValueError, match="no nccl"):
-        CudaPlatform.stateless_init_device_torch_dist_pg("nccl", store, 0, 1, None)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("cls", CLASSES)
-def test_what_this_package_has_no_means_for_is_denied(cls: type[CudaPlatform]) -> None:
-    """There is no allocator to sleep with and no graph wrapper, so no engine may count on them."""
-    assert not cls().is_sleep_mode_available()
-    assert not cls().is_cumem_allocator_available()
-    assert not cls.support_static_graph_mode()

@@ -6,7 +6,6 @@ import importlib.util
 import logging
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 
@@ -15,8 +14,6 @@ import torch
 from torch._C._distributed_c10d import HashStore, PrefixStore
 
 from platform_abc.config import (
-    AttentionBackendEnum,
-    AttentionSelectorConfig,
     CompilationConfig,
     EngineConfig,
     ModelConfig,
@@ -26,7 +23,6 @@ from platform_abc.config import (
 )
 from platform_abc.device_ids import assign_physical_devices
 from platform_abc.errors import DeviceUnavailable
-from platform_abc.qualname import resolve_obj_by_qualname
 from platform_abc.types import PlatformEnum
 from platforms import amd_smi, rocm
 from platforms.rocm import RocmPlatform
@@ -366,39 +362,6 @@ def test_quantization_is_verified_against_the_list() -> None:
         RocmPlatform.verify_quantization("gguf")
 
 
-def test_dtypes() -> None:
-    """AMD devices compute in three."""
-    RocmPlatform.check_if_supports_dtype(torch.bfloat16)
-    with pytest.raises(ValueError, match="float64"):
-        RocmPlatform.check_if_supports_dtype(torch.float64)
-
-
-def test_pickers_answer_on_every_machine() -> None:
-    """The names lead to classes; a wish for another backend is an error."""
-    facts: Any = AttentionSelectorConfig(
-        head_size=128, dtype=torch.float16, kv_cache_dtype="auto", block_size=None
-    )
-    for name in (
-        RocmPlatform.get_attn_backend_cls(None, attn_selector_config=facts, num_heads=8),
-        RocmPlatform.get_device_communicator_cls(),
-        RocmPlatform.get_kv_cache_config_builder_cls(EngineConfig()),
-    ):
-        assert isinstance(resolve_obj_by_qualname(name), type)
-    with pytest.raises(ValueError, match="ROCM_ATTN is not valid on rocm; valid are: TORCH_SDPA"):
-        RocmPlatform.get_attn_backend_cls(AttentionBackendEnum.ROCM_ATTN, attn_selector_config=facts)
-    assert RocmPlatform.opaque_attention_op()
-    assert RocmPlatform.support_hybrid_kv_cache()
-
-
-def test_device_and_seed_reach_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """HIP's torch is called by CUDA's names."""
-    runtime = torch_device.install(monkeypatch, "cuda", [torch_device.mi300x()] * 2, hip="6.4")
-    RocmPlatform.set_device(torch.device("cuda:1"))
-    RocmPlatform.manual_seed_all(3)
-    assert (runtime.current, runtime.seeds) == (1, [3])
-    assert RocmPlatform().get_global_graph_pool() is not None
-
-
 @pytest.mark.parametrize("field", ["target_graphics_version", "num_compute_units"])
 def test_what_amdsmi_spells_as_unknown_torch_answers(
     mi300x: fakes.FakeAmdSmi, monkeypatch: pytest.MonkeyPatch, field: str
@@ -459,17 +422,3 @@ def test_device_count_leaves_out_what_does_not_exist(
         if value is not None:
             monkeypatch.setenv(name, value)
     assert RocmPlatform.device_count() == count
-
-
-def test_a_device_that_is_not_there_cannot_be_made_current(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the id."""
-    torch_device.install(monkeypatch, "cuda", [torch_device.mi300x()], hip="6.4")
-    with pytest.raises(IndexError, match="device 3 does not exist"):
-        RocmPlatform.set_device(torch.device("cuda:3"))
-
-
-def test_what_this_package_has_no_means_for_is_denied() -> None:
-    """There is no allocator to sleep with and no graph wrapper."""
-    assert not RocmPlatform().is_sleep_mode_available()
-    assert not RocmPlatform().is_cumem_allocator_available()
-    assert not RocmPlatform.support_static_graph_mode()

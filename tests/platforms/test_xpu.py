@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 
@@ -13,8 +12,6 @@ import torch
 from torch._C._distributed_c10d import HashStore, PrefixStore
 
 from platform_abc.config import (
-    AttentionBackendEnum,
-    AttentionSelectorConfig,
     EngineConfig,
     ModelConfig,
     SchedulerConfig,
@@ -160,32 +157,6 @@ def test_the_hook_changes_the_worker_alone_and_twice_is_once() -> None:
     assert images.scheduler_config.disable_chunked_mm_input is True
 
 
-def test_pickers_answer_on_every_machine() -> None:
-    """The names lead to classes; a wish for another backend is an error."""
-    facts: Any = AttentionSelectorConfig(
-        head_size=128, dtype=torch.float16, kv_cache_dtype="auto", block_size=None
-    )
-    for name in (
-        XPUPlatform.get_attn_backend_cls(None, attn_selector_config=facts, num_heads=8),
-        XPUPlatform.get_device_communicator_cls(),
-        XPUPlatform.get_kv_cache_config_builder_cls(EngineConfig()),
-    ):
-        assert isinstance(resolve_obj_by_qualname(name), type)
-    with pytest.raises(ValueError, match="XPU_ATTN is not valid on xpu; valid are: TORCH_SDPA"):
-        XPUPlatform.get_attn_backend_cls(AttentionBackendEnum.XPU_ATTN, attn_selector_config=facts)
-    assert XPUPlatform.opaque_attention_op()
-    assert XPUPlatform.support_hybrid_kv_cache()
-
-
-def test_the_process_group_wants_its_own_backend(tiles: torch_device.FakeRuntime) -> None:
-    """Another name, and a torch without XCCL, are errors that say so."""
-    store = PrefixStore("x", HashStore())
-    with pytest.raises(ValueError, match="'xccl' on xpu, got 'ccl'"):
-        XPUPlatform.stateless_init_device_torch_dist_pg("ccl", store, 0, 1, None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no xccl"):
-        XPUPlatform.stateless_init_device_torch_dist_pg("xccl", store, 0, 1, None)  # type: ignore[arg-type]
-
-
 def test_a_device_that_is_not_there_is_named_with_the_mask(
     tiles: torch_device.FakeRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,10 +177,3 @@ def test_two_tiles_of_one_device_are_two_devices(
     """Each local rank has its own tile."""
     monkeypatch.setenv(VARIABLE, "0.0,0.1")
     assert [XPUPlatform.logical_device_id_to_visible_device_id(i) for i in (0, 1)] == [0, 1]
-
-
-def test_what_this_package_has_no_means_for_is_denied() -> None:
-    """There is no allocator to sleep with and no graph wrapper."""
-    assert not XPUPlatform().is_sleep_mode_available()
-    assert not XPUPlatform().is_cumem_allocator_available()
-    assert not XPUPlatform.support_static_graph_mode()

@@ -30,7 +30,7 @@ from platform_abc.qualname import resolve_obj_by_qualname
 from platforms.components import device_memory
 from platforms.components.paged_sdpa import numbers
 from platforms.components.toy_model import Shard, ToyForCausalLM
-from platforms.process_group import make_gloo_group
+from platforms.process_group import make_group
 
 if TYPE_CHECKING:
     from platform_abc.components.communicator import DeviceCommunicatorBase
@@ -119,13 +119,13 @@ class DeviceWorker(WorkerBase):
         platform, size = self.platform, self.parallel_config.world_size
         if size == 1:
             # Nothing is ever moved; the communicator only wants to know that it is alone.
-            cpu_group = make_gloo_group(
+            cpu_group = make_group(
                 platform.device_name, "gloo", PrefixStore("world", HashStore()), 0, 1, GROUP_TIMEOUT
             )
             device_group = cpu_group
         else:
             store = self._meet(size)
-            cpu_group = make_gloo_group(
+            cpu_group = make_group(
                 platform.device_name, "gloo", PrefixStore("cpu", store), self.rank, size, GROUP_TIMEOUT
             )
             device_group = platform.stateless_init_device_torch_dist_pg(
