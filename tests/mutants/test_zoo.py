@@ -2,123 +2,88 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-import attrs
 import pytest
 
 from conformance.registry import all_checks
+from tests.mutants.pool import Results, bad, judge_all, merged
 from tests.mutants.table import MUTANTS, Mutant
-from tests.mutants.zoo import ROOT
+from tests.mutants.zoo import Depth, request
 
 pytestmark = pytest.mark.torch
 
-_PROCESSES: Final = 2
-_BAD: Final = ("fail", "error")
+_IDS = [f"{one.name}-{one.check}" for one in MUTANTS]
+_every_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=_IDS)
 
 
-@attrs.frozen
-class Seen:
-    """What came of one check: outcome, reason, findings, and the traceback of an error."""
+def _judged(session: pytest.Session, depth: Depth, asking: set[str]) -> Mapping[str, Results]:
+    """The results of the platforms that the selected tests ask for, by key.
 
-    outcome: str
-    reason: str
-    findings: list[dict[str, str]]
-    traceback: str
-
-
-Results = Mapping[str, Seen]
-
-
-def _mutant_key(mutant: Mutant) -> str:
-    return f"mutant {mutant.name} {mutant.check}"
-
-
-def _twin_key(mutant: Mutant) -> str:
-    return f"twin {mutant.twin} {mutant.twin_site}"
-
-
-def _requests(wanted: set[str]) -> list[dict[str, Any]]:
-    """What to judge, once each: the mutants that are tested, and the twins."""
-    asked: dict[str, dict[str, Any]] = {}
-    for one in MUTANTS:
-        for key, name, site, host in (
-            (_mutant_key(one), one.name, one.site, one.host),
-            (_twin_key(one), one.twin, one.twin_site, False),
-        ):
-            if key in wanted:
-                request = {"key": key, "name": name, "site": site, "host": host, "wanted": []}
-                asked.setdefault(key, request)["wanted"].append(one.check)
-    return list(asked.values())
+    Args:
+        asking: the names of the test functions.
+    """
+    wanted: list[dict[str, Any]] = []
+    for item in session.items:
+        if isinstance(item, pytest.Function) and item.originalname in asking:
+            mutant = item.callspec.params["mutant"]
+            wanted += [request("native", mutant, twin=twin, depth=depth) for twin in (False, True)]
+    return judge_all("native", merged(wanted))
 
 
 @pytest.fixture(scope="module")
-def judged(request: pytest.FixtureRequest) -> Mapping[str, Results]:
-    """Every result by key, from a few processes that each import torch once."""
-    wanted = {
-        key(mutant)
-        for item in request.session.items
-        if isinstance(item, pytest.Function) and isinstance(mutant := _of(item), Mutant)
-        for key in (_mutant_key, _twin_key)
-    }
-    requests = _requests(wanted)
-    # Twenty thousand forks that each save a file of coverage take longer than what they measure.
-    env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
-    env["OMP_NUM_THREADS"] = "1"
-    running = []
-    for number in range(_PROCESSES):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.mutants.zoo"],
-            cwd=ROOT,
-            env=env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdin is not None
-        process.stdin.write(json.dumps(requests[number::_PROCESSES]))
-        process.stdin.close()
-        running.append(process)
-    found: dict[str, Results] = {}
-    for process in running:
-        assert process.stdout is not None
-        for line in process.stdout:
-            answer = json.loads(line)
-            found[answer["key"]] = {name: Seen(*seen) for name, seen in answer["results"].items()}
-        assert process.wait(60) == 0
-    return found
+def named(request: pytest.FixtureRequest) -> Mapping[str, Results]:
+    """What the checks that the table names say."""
+    return _judged(
+        request.session,
+        "wanted",
+        {test_a_mutant_is_named_by_its_own_check.__name__, test_a_twin_passes_that_check.__name__},
+    )
 
 
-def _of(item: pytest.Function) -> object:
-    return item.callspec.params.get("mutant") if hasattr(item, "callspec") else None
+@pytest.fixture(scope="module")
+def whole(request: pytest.FixtureRequest) -> Mapping[str, Results]:
+    """What every check says that needs no interpreter of its own."""
+    return _judged(
+        request.session, "forked", {test_no_other_check_fails.__name__, test_a_twin_fails_nothing.__name__}
+    )
 
 
-def _bad(results: Results) -> dict[str, Seen]:
-    return {name: seen for name, seen in results.items() if seen.outcome in _BAD}
+def _of(judged: Mapping[str, Results], mutant: Mutant, *, twin: bool) -> Results:
+    return judged[request("native", mutant, twin=twin, depth="wanted")["key"]]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: f"{one.name}-{one.check}")
-def test_a_mutant_is_named_by_its_own_check_alone(judged: Mapping[str, Results], mutant: Mutant) -> None:
-    """The one fault makes the one check fail, with a finding in a file; nothing else fails or breaks."""
-    bad = _bad(judged[_mutant_key(mutant)])
-    assert set(bad) == {mutant.check}, bad
-    assert bad[mutant.check].outcome == "fail"
-    for finding in bad[mutant.check].findings:
+@_every_mutant
+def test_a_mutant_is_named_by_its_own_check(named: Mapping[str, Results], mutant: Mutant) -> None:
+    """The one fault makes the one check fail, with findings in the mutant's file; what it needs passes."""
+    seen = _of(named, mutant, twin=False)[mutant.check]
+    assert seen.outcome == "fail", seen
+    for finding in seen.findings:
         assert "tests/mutants" in finding["location"], finding
         assert finding["platform_did"] != finding["contract_says"]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: f"{one.name}-{one.check}")
-def test_a_twin_fails_nothing(judged: Mapping[str, Results], mutant: Mutant) -> None:
-    """The same platform without the fault passes the check that names it, and fails no other."""
-    results = judged[_twin_key(mutant)]
-    assert not _bad(results)
-    assert results[mutant.check].outcome in ("pass", "unsupported", "skipped")
+@_every_mutant
+def test_a_twin_passes_that_check(named: Mapping[str, Results], mutant: Mutant) -> None:
+    """The same platform without the fault passes the check that names it."""
+    seen = _of(named, mutant, twin=True)[mutant.check]
+    assert seen.outcome in ("pass", "unsupported", "skipped"), seen
+
+
+@pytest.mark.slow
+@_every_mutant
+def test_no_other_check_fails(whole: Mapping[str, Results], mutant: Mutant) -> None:
+    """One cause is one failure: nothing else fails or breaks."""
+    failed = bad(_of(whole, mutant, twin=False))
+    assert set(failed) == {mutant.check}, failed
+
+
+@pytest.mark.slow
+@_every_mutant
+def test_a_twin_fails_nothing(whole: Mapping[str, Results], mutant: Mutant) -> None:
+    """The platform without the fault is right altogether."""
+    assert not bad(_of(whole, mutant, twin=True))
 
 
 def test_every_check_has_a_mutant() -> None:

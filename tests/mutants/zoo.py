@@ -1,11 +1,13 @@
-"""Runs the kit on the zoo's platforms in one process that forks, so that torch is imported once.
+"""Runs the kit on the zoo's platforms in one process that forks, so that the engine is imported once.
 
-`python -m tests.mutants.zoo` prints one line of JSON for each platform that it reads from stdin.
+`python -m tests.mutants.zoo ENGINE` reads a request as a line of JSON from stdin and answers with a line,
+until its input ends. `tests.mutants.pool` starts it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -14,7 +16,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -22,34 +24,41 @@ from conformance.answers import from_json, to_json
 from conformance.context import CheckContext
 from conformance.engines import adapter
 from conformance.engines.base import Adapter
-from conformance.isolation import Opening
-from conformance.isolation.client import Host, Ran
+from conformance.isolation import Host, Opening
+from conformance.isolation.call import describe
+from conformance.isolation.client import Ran
 from conformance.isolation.forked import Forker
 from conformance.isolation.fresh import Starter
-from conformance.model import Check, CheckResult
+from conformance.model import Check, CheckResult, Level
 from conformance.perform import perform
 from conformance.registry import all_checks
 from conformance.runner import Runner
 from conformance.target import parse
+from tests.mutants.row import Mutant
 
 SITES: Final = Path(__file__).with_name("sites")
 ROOT: Final = Path(__file__).parents[2]
+PACKAGES: Final = {"native": "tests.mutants", "vllm": "tests.vllm"}
+"""Where each engine's mutants are."""
+
+Depth = Literal["wanted", "forked", "all"]
+"""How much runs: the checks that are asked for; also all that need no interpreter of their own; all."""
+
 _ASK_ONLY: Final = frozenset({"loading", "identity", "members", "pickers", "answers", "fallback", "device"})
 """Families whose checks change nothing; a real run isolates them too, here it would only take time."""
-
-_FRESH: Final = frozenset({"spawn.worker-agrees", "detection.detector", "detection.resolves"})
 
 
 @attrs.define
 class ForkedZoo:
     """What runs single checks of one platform, each in a fork of this process."""
 
-    name: str
+    cls: str
     site: str
     adapter: Adapter
     forker: Forker
     starter: Starter
     checks: Mapping[str, Check]
+    limit: float = 120.0
     importable_by_name: bool = True
     _known: dict[str, Ran] = attrs.field(factory=dict[str, Ran])
 
@@ -58,6 +67,9 @@ class ForkedZoo:
         if check_id not in self._known:
             self._known.update(self._fork(self._group(check_id)))
         return self._known[check_id]
+
+    def begin(self, check_id: str) -> None:
+        """Do nothing: checks run when they are asked for."""
 
     def _group(self, check_id: str) -> list[str]:
         check = self.checks[check_id]
@@ -77,27 +89,43 @@ class ForkedZoo:
                 folder = str(SITES / self.site)
                 sys.path.insert(0, folder)
                 starter = attrs.evolve(starter, path=[folder, *starter.path])
-            cls = load(self.name)
+            cls = load(self.cls)
             return {
                 name: to_json(perform(self.checks[name], CheckContext(cls, self.adapter, starter.fresh)))
                 for name in names
             }
 
-        ended = self.forker.run(work, 120.0)
+        ended = self.forker.run(work, self.limit)
         if ended.answer is None:
             return {name: Ran(None, ended.died, ended.output) for name in names}
         return {name: Ran(from_json(ended.answer[name]), None, ended.output) for name in names}
 
 
-def full_name(name: str) -> str:
-    """The whole `module:Class` of a name in the table."""
-    module, _, cls = name.partition(":")
-    return name if module.startswith("chip_") else f"tests.mutants.{module}:{cls}"
+def request(engine: str, mutant: Mutant, *, twin: bool, depth: Depth) -> dict[str, Any]:
+    """What to ask the process for about a mutant, or about its twin.
+
+    Returns:
+        JSON values: `key` (the same for every row of one platform), `cls`, `site`, `host`, `wanted`, `depth`.
+    """
+    name, site = (mutant.twin, mutant.twin_site) if twin else (mutant.name, mutant.site)
+    return {
+        "key": f"{name} {site}".strip(),
+        "cls": full_name(engine, name),
+        "site": site,
+        "host": mutant.host and not twin,
+        "wanted": [mutant.check],
+        "depth": depth,
+    }
+
+
+def full_name(engine: str, name: str) -> str:
+    """The whole `module:Class` of a name in a table."""
+    return name if name.startswith("chip_") else f"{PACKAGES[engine]}.{name}"
 
 
 def load(name: str) -> type:
     """Import a platform of the zoo, without the warnings that the base gives at its definition."""
-    module, _, cls = full_name(name).partition(":")
+    module, _, cls = name.partition(":")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = getattr(importlib.import_module(module), cls)
@@ -105,61 +133,78 @@ def load(name: str) -> type:
     return found
 
 
+def _chosen(checks: Mapping[str, Check], engine: str, asked: Mapping[str, Any]) -> Iterator[str]:
+    """The checks to run, in their order."""
+    for check_id, check in checks.items():
+        if check.engines and engine not in check.engines:
+            continue
+        dear = check.where == "fresh" or check.level is Level.ENGINE
+        if (
+            check_id in asked["wanted"]
+            or asked["depth"] == "all"
+            or (asked["depth"] == "forked" and not dear)
+        ):
+            yield check_id
+
+
 def judge(
-    name: str, site: str, wanted: Sequence[str], engine: Adapter, scratch: Path
-) -> Iterator[CheckResult]:
-    """Run every check on one platform, those that start interpreters only where they are asked for.
+    asked: Mapping[str, Any], engine: Adapter, checks: Mapping[str, Check], scratch: Path
+) -> list[CheckResult]:
+    """Run the checks that a request asks for, see `request`."""
+    wanted = list(_chosen(checks, engine.name, asked))
+    if asked["host"]:
+        with contextlib.closing(Host(parse(asked["cls"]), engine=engine.name)) as host:
+            runner = Runner(checks, host, host.open())
+            return [runner.result(check_id) for check_id in wanted]
+    starter = Starter([*sys.path], dict(os.environ), scratch, 120.0)
+    source = ForkedZoo(asked["cls"], asked["site"], engine, Forker(scratch), starter, checks)
+    runner = Runner(checks, source, _opened(asked))
+    return [runner.result(check_id) for check_id in wanted]
+
+
+def _opened(asked: Mapping[str, Any]) -> Opening:
+    """Import the platform once here, for all forks; those of a site are imported in each fork."""
+    if not asked["site"]:
+        try:
+            load(asked["cls"])
+        except Exception as error:
+            told = describe(error)
+            module = asked["cls"].partition(":")[0]
+            line = f"importing {module} raised {told['text']}"
+            return Opening("failed", line, module=module, place=told["place"], trace=told["trace"])
+    return Opening("ready", location=asked["cls"])
+
+
+def as_json(one: CheckResult) -> list[Any]:
+    """What `tests.mutants.pool.Seen` is made of."""
+    findings = [attrs.asdict(finding) for finding in one.findings]
+    return [one.outcome.value, one.reason, findings, one.traceback, one.check.severity]
+
+
+def serve(name: str, answers: int) -> None:
+    """Answer each request until the input ends.
 
     Args:
-        name: as in the table.
-        site: the folder with its package; empty if it has none.
-        wanted: the checks that the table names for it.
+        name: of the engine.
+        answers: the descriptor for the answers.
     """
-    checks = all_checks()
-    starter = Starter([*sys.path], dict(os.environ), scratch, 120.0)
-    if not site:
-        load(name)  # once here, for all forks
-    source = ForkedZoo(name, site, engine, Forker(scratch), starter, checks)
-    runner = Runner(checks, source, Opening("ready", location=name))
-    for check_id in checks:
-        if check_id not in _FRESH or check_id in wanted:
-            yield runner.result(check_id)
-
-
-def judge_in_host(name: str) -> list[CheckResult]:
-    """Run every cheap check on a platform whose import needs a process of its own."""
-    checks = all_checks()
-    with contextlib.closing(Host(parse(full_name(name)))) as host:
-        runner = Runner(checks, host, host.open())
-        return [runner.result(check_id) for check_id in checks if check_id not in _FRESH]
-
-
-def serve(requests: Sequence[Mapping[str, Any]]) -> None:
-    """Judge each platform that is asked for, and print what came of each check as a line of JSON."""
-    engine = adapter("native")
-    engine.prepare()
+    engine = adapter(name)
     with tempfile.TemporaryDirectory() as folder:
-        for request in requests:
-            if request["host"]:
-                results = judge_in_host(request["name"])
-            else:
-                results = list(
-                    judge(request["name"], request["site"], request["wanted"], engine, Path(folder))
-                )
-            answer = {
-                "key": request["key"],
-                "results": {
-                    one.check.id: [
-                        one.outcome.value,
-                        one.reason,
-                        [attrs.asdict(finding) for finding in one.findings],
-                        one.traceback,
-                    ]
-                    for one in results
-                },
-            }
-            print(json.dumps(answer), flush=True)
+        os.environ.update(engine.environment(folder))
+        engine.prepare()
+        checks = all_checks()
+        gc.collect()
+        gc.freeze()  # so that no fork copies what it only reads
+        for line in sys.stdin:
+            asked = json.loads(line)
+            results = judge(asked, engine, checks, Path(folder))
+            answer = {"key": asked["key"], "results": {one.check.id: as_json(one) for one in results}}
+            data = (json.dumps(answer) + "\n").encode()
+            while data:
+                data = data[os.write(answers, data) :]
 
 
 if __name__ == "__main__":
-    serve(json.load(sys.stdin))
+    apart = os.dup(1)
+    os.dup2(2, 1)  # what a platform prints at import is no answer
+    serve(sys.argv[1], apart)
