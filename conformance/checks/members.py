@@ -145,9 +145,11 @@ def _engine_shapes(ctx: CheckContext) -> Mapping[str, Sequence[tuple[Shape, str]
         for use in uses:
             if not use.is_read and use.exact and applies(use.requires, ctx.platform):
                 shapes.setdefault(name, {}).setdefault(Shape(use.positional, use.keywords), use.site)
+    found_in_source = frozenset(shapes)  # an older engine asks differently where it sees older parameters
     for one in ctx.adapter.selector_calls():
         shape = Shape(len(one.args), tuple(one.kwargs))
-        shapes.setdefault("get_attn_backend_cls", {}).setdefault(shape, "the attention selector")
+        if "get_attn_backend_cls" not in found_in_source:
+            shapes.setdefault("get_attn_backend_cls", {}).setdefault(shape, "the attention selector")
     for member, _ in _overridden(ctx):
         for call in ctx.adapter.arguments(member.name):
             shape = Shape(len(call.args), tuple(call.kwargs))

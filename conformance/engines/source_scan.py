@@ -9,6 +9,7 @@ only the top-level statements that do.
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -28,6 +29,7 @@ _NAME: Final = "current_platform"
 _TOLERANT: Final = {"NotImplementedError", "RuntimeError", "Exception", "BaseException"}
 _TOP_LEVEL: Final = re.compile(r"^(?=[A-Za-z_@])", re.MULTILINE)
 _CONTINUES: Final = re.compile(r"(else|elif|except|finally|case)\b")
+_PARAMETER: Final = re.compile(r"(\w+)\((\w+)\)")
 _PREDICATE: Final = re.compile(r"(is|has|use|uses|support|supports|can|enable)_\w+")
 
 
@@ -79,8 +81,9 @@ def scan(
 def applies(requires: Iterable[str], platform: object) -> bool:
     """Say whether the conditions around a use can hold for this platform.
 
-    A condition is one or more alternatives joined by `|`: `is_cuda`, `!is_cuda`,
-    `device_type=cpu`. One that the platform cannot answer counts as possible.
+    A condition is one or more alternatives joined by `|`: `is_cuda`, `!is_cuda`, `device_type=cpu`,
+    `validate_request(prompt)` where the engine looks for a parameter first. One that the platform
+    cannot answer counts as possible.
     """
     return all(any(_holds(literal, platform) for literal in one.split("|")) for one in requires)
 
@@ -89,11 +92,18 @@ def _holds(literal: str, platform: object) -> bool:
     wanted = not literal.startswith("!")
     name, _, value = literal.removeprefix("!").partition("=")
     try:
+        looked_for = _PARAMETER.fullmatch(name)
+        if looked_for is not None:
+            return _takes(getattr(platform, looked_for[1]), looked_for[2]) is wanted
         answer = getattr(platform, name)
         holds = str(answer) == value if value else bool(answer())
     except Exception:
         return True  # the platform's failure to answer is another check's finding
     return holds is wanted
+
+
+def _takes(member: Callable[..., object], parameter: str) -> bool:
+    return parameter in inspect.signature(member).parameters
 
 
 @attrs.frozen
@@ -170,6 +180,7 @@ class _Scope:
     bases: tuple[str, ...]
     aliases: dict[str, Via] = attrs.field(factory=dict[str, Via])
     conditions: dict[str, ast.expr] = attrs.field(factory=dict[str, ast.expr])
+    signatures: dict[str, str] = attrs.field(factory=dict[str, str])
 
     def __attrs_post_init__(self) -> None:
         self.aliases.update(dict.fromkeys(self.names, "instance"))
@@ -196,10 +207,17 @@ class _Scope:
                 self.aliases[target.id] = via
             elif any(self.facts(value)):
                 self.conditions[target.id] = value
+            elif looked_at := self.signature(value):
+                self.signatures[target.id] = looked_at
 
     def nested(self) -> _Scope:
         """A copy for one function, whose local names end with it."""
-        return attrs.evolve(self, aliases=dict(self.aliases), conditions=dict(self.conditions))
+        return attrs.evolve(
+            self,
+            aliases=dict(self.aliases),
+            conditions=dict(self.conditions),
+            signatures=dict(self.signatures),
+        )
 
     def platform(self, node: ast.expr) -> Via | None:
         """Say whether an expression is the platform, or its class."""
@@ -214,12 +232,26 @@ class _Scope:
             return "class" if self.platform(node.args[0]) else None
         return None
 
+    def signature(self, node: ast.expr) -> str:
+        """The member whose signature an expression looks at, `inspect.signature(current_platform.x)`; or empty."""
+        if isinstance(node, ast.Name):
+            return self.signatures.get(node.id, "")
+        if not isinstance(node, ast.Call) or len(node.args) != 1:
+            return ""
+        called, member = node.func, node.args[0]
+        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+        asks = name == "signature" and isinstance(member, ast.Attribute) and self.platform(member.value)
+        return member.attr if asks and isinstance(member, ast.Attribute) else ""
+
     def facts(self, test: ast.expr) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What holds where `test` is true, and what holds where it is false."""
         if isinstance(test, ast.Name) and test.id in self.conditions:
             return self.facts(self.conditions[test.id])
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             true, false = self.facts(test.operand)
+            return false, true
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotIn) and len(test.ops) == 1:
+            true, false = self.facts(ast.Compare(test.left, [ast.In()], test.comparators))
             return false, true
         if isinstance(test, ast.BoolOp):
             parts = [self.facts(value) for value in test.values]
@@ -235,6 +267,8 @@ class _Scope:
         return (literal,), tuple(f"!{one}" for one in alternatives)
 
     def _literal(self, test: ast.expr) -> str:
+        if isinstance(test, ast.Compare) and isinstance(test.left, ast.Constant):
+            return self._parameter(test, test.left)
         if isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute):
             simple = not test.args and not test.keywords and self.platform(test.func.value)
             return test.func.attr if simple and _PREDICATE.fullmatch(test.func.attr) else ""
@@ -247,6 +281,14 @@ class _Scope:
             if isinstance(test.ops[0], ast.Eq | ast.In) and len(words) == len(elements):
                 return "|".join(f"{test.left.attr}={word}" for word in words)
         return ""
+
+    def _parameter(self, test: ast.Compare, name: ast.Constant) -> str:
+        """`"prompt" in signature.parameters` as `validate_request(prompt)`; any other comparison is empty."""
+        where = test.comparators[0]
+        if not isinstance(where, ast.Attribute) or where.attr != "parameters":
+            return ""
+        member = self.signature(where.value)
+        return f"{member}({name.value})" if member and isinstance(test.ops[0], ast.In) else ""
 
 
 def _either(sides: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

@@ -84,12 +84,17 @@ def shaped(member: str, values: Mapping[str, Any], case: str = "") -> Arguments:
     if not calls:
         required = [name for name in names if name in values]
         return Arguments(tuple(values[name] for name in required), {}, case)
-    call = min(calls, key=lambda one: (not one.common, "platforms/" in one.site))
+    call = min(calls, key=lambda one: (not _takes(member, one), not one.common, "platforms/" in one.site))
     return Arguments(
         tuple(values.get(name) for name in names[: call.positional]),
         {name: values.get(name) for name in call.keywords},
         case,
     )
+
+
+def _takes(member: str, call: EngineCall) -> bool:
+    """Say whether the base itself takes a call; an engine may have another one for older overrides."""
+    return _fits(member, Arguments((None,) * call.positional, dict.fromkeys(call.keywords)))
 
 
 def parameters(member: str) -> list[str]:

@@ -174,3 +174,29 @@ def test_requirements_are_asked_of_the_platform() -> None:
     assert not applies(("is_cuda",), platform)
     assert not applies(("device_type=xpu",), platform)
     assert applies(("is_unknown",), platform)
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        'sig = inspect.signature(current_platform.pick)\nif "old" in sig.parameters:\n',
+        'if "old" in inspect.signature(current_platform.pick).parameters:\n',
+        'def f():\n  from inspect import signature\n  if "old" in signature(current_platform.pick).parameters:\n',
+    ],
+)
+def test_a_call_for_older_overrides_applies_to_those_alone(tmp_path: Path, asks: str) -> None:
+    """An engine that looks for a parameter first calls an override with it one way and others another way."""
+    source = asks + "    current_platform.pick(1, 2)\n" + "  " * ("def" in asks) + "else:\n"
+    calls = found(tmp_path, source + "    current_platform.pick(1)\n")
+    shapes = {call.positional: call.requires for call in calls if not call.is_read}
+    older, newer = SimpleNamespace(pick=lambda old, new: old), SimpleNamespace(pick=lambda new: new)
+    assert [number for number, asked in shapes.items() if applies(asked, older)] == [2]
+    assert [number for number, asked in shapes.items() if applies(asked, newer)] == [1]
+
+
+def test_an_absent_name_is_the_other_side(tmp_path: Path) -> None:
+    """`not in` puts what follows under the opposite."""
+    source = 'if current_platform.device_type not in ("cpu", "xpu"):\n    current_platform.pick(1)\n'
+    pick = next(call for call in found(tmp_path, source) if call.member == "pick")
+    assert not applies(pick.requires, SimpleNamespace(device_type="cpu"))
+    assert applies(pick.requires, SimpleNamespace(device_type="chip"))
