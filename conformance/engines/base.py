@@ -54,7 +54,7 @@ class EngineCall:
         is_read: an attribute read, not a call.
         exact: no `*args` or `**kwargs` at the site, so the shape is the whole call.
         requires: what the lexical guards around it ask of the platform, each of them alternatives
-            joined by `|`: `is_cuda`, `!is_cuda`, `device_type=cpu`
+            joined by `|`: `is_cuda`, `!is_cuda`, `device_type=cpu`, `validate_request(prompt)`
             (see `conformance.engines.source_scan.applies`).
     """
 
@@ -141,6 +141,21 @@ class PickedCall:
 
 
 @attrs.frozen
+class CachePages:
+    """Bytes of the pages that a model with two kinds of layers keeps in one pool.
+
+    Args:
+        attention: of one block of an attention layer.
+        state: of one state, unpadded.
+        padded: to which the config says that states are padded; None for no padding.
+    """
+
+    attention: int
+    state: int
+    padded: int | None
+
+
+@attrs.frozen
 class Detection:
     """What resolution said in a fresh process.
 
@@ -214,6 +229,34 @@ class Adapter(Protocol):
         Raises:
             Skip: the installed engine cannot build this case.
         """
+        ...
+
+    def create_config(self, platform: object) -> Any:
+        """Create the plain config as the engine itself does when it starts, hooks of its current platform included.
+
+        Raises:
+            Exception: whatever the engine or a hook raises.
+        """
+        ...
+
+    def put_layers(self, config: Any, backends: Sequence[Any]) -> None:
+        """Let a config look as if a model with such attention layers, and states where it is hybrid, were loaded.
+
+        Raises:
+            Skip: the installed engine chooses the block size otherwise.
+        """
+        ...
+
+    def cache_pages(self, config: Any, backend: Any) -> CachePages | None:
+        """The pages of a hybrid model's layers with the block size that the config has; None for another model.
+
+        Raises:
+            Skip: the installed engine computes them otherwise.
+        """
+        ...
+
+    def is_copied_to_workers(self, variable: str) -> bool:
+        """Say whether the engine copies a variable to workers on other machines without being told."""
         ...
 
     def give_device(self, platform: object, config: Any) -> None:

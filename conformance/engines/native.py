@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.context import is_a
-from conformance.engines import arguments, native_components, native_configs
+from conformance.engines import arguments, native_components, native_configs, native_layers
 from conformance.engines.base import (
     Arguments,
+    CachePages,
     EngineCall,
     Member,
     PickedBase,
@@ -100,6 +101,22 @@ class NativeAdapter:
     def config(self, case: str) -> Any:
         """Build a config of a case."""
         return native_configs.CASES[case]()
+
+    def create_config(self, platform: object) -> Any:
+        """Create a config by the reference engine, from its own defaults."""
+        return native_layers.create_config()
+
+    def put_layers(self, config: Any, backends: Sequence[Any]) -> None:
+        """Fill `static_forward_context` with stand-ins."""
+        native_layers.put_layers(config, backends)
+
+    def cache_pages(self, config: Any, backend: Any) -> CachePages | None:
+        """Return what the contract's own functions compute."""
+        return native_layers.cache_pages(config, backend)
+
+    def is_copied_to_workers(self, variable: str) -> bool:
+        """Say whether it is one of this engine's own."""
+        return variable.startswith("PLATFORM_ABC_")
 
     def give_device(self, platform: object, config: Any) -> None:
         """Put the platform's device type into `device_config`, as the engine does."""

@@ -17,11 +17,20 @@ from conformance.engines import (
     vllm_configs,
     vllm_detection,
     vllm_environment,
+    vllm_layers,
     vllm_platform,
     vllm_selector,
     vllm_snapshot,
 )
-from conformance.engines.base import Arguments, EngineCall, Member, PickedBase, PickedCall, SelectorCall
+from conformance.engines.base import (
+    Arguments,
+    CachePages,
+    EngineCall,
+    Member,
+    PickedBase,
+    PickedCall,
+    SelectorCall,
+)
 
 
 class VllmAdapter:
@@ -76,6 +85,22 @@ class VllmAdapter:
     def config(self, case: str) -> Any:
         """A real `VllmConfig`, built under a platform whose config hooks do nothing."""
         return vllm_configs.build(case)
+
+    def create_config(self, platform: object) -> Any:
+        """A `VllmConfig` from `EngineArgs`, as `LLM()` makes it."""
+        return vllm_configs.create(vllm_configs.PLAIN)
+
+    def put_layers(self, config: Any, backends: Sequence[Any]) -> None:
+        """Fill `static_forward_context` with stand-ins."""
+        vllm_layers.put_layers(config, backends)
+
+    def cache_pages(self, config: Any, backend: Any) -> CachePages | None:
+        """What vLLM's own cache specs say."""
+        return vllm_layers.cache_pages(config, backend)
+
+    def is_copied_to_workers(self, variable: str) -> bool:
+        """Say whether vLLM's rules for Ray name it."""
+        return vllm_environment.is_copied(variable)
 
     def give_device(self, platform: object, config: Any) -> None:
         """A new `DeviceConfig` of the platform's device type."""
