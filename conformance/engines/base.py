@@ -174,6 +174,24 @@ class Detection:
     errors: Mapping[str, str] = attrs.field(factory=dict[str, str])
 
 
+@attrs.frozen
+class BootPlan:
+    """How an engine is booted for real.
+
+    Args:
+        drive: `module:function` that boots the engine with a layout, generates, closes it, and returns what
+            was generated.
+        seconds: after which a run hangs.
+        environment: variables beside those of every child; None for one that has to be absent.
+        control: `module:Class` of a platform with which the engine boots where it boots at all.
+    """
+
+    drive: str
+    seconds: float
+    environment: Mapping[str, str | None]
+    control: str
+
+
 class Adapter(Protocol):
     """One engine, as the checks see it.
 
@@ -344,4 +362,12 @@ class Adapter(Protocol):
 
     def worker_cls_field(self, config: Any) -> Any:
         """The value of the config's worker class field (`"auto"` when no hook has set it)."""
+        ...
+
+    def boot(self, layout: str) -> BootPlan:
+        """How to boot the engine on a tiny model, in one process or with worker processes.
+
+        Args:
+            layout: `one-process` or `worker-processes`, as in `platform_abc.timeline`.
+        """
         ...

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.context import is_a
-from conformance.engines import arguments, native_components, native_configs, native_layers
+from conformance.engines import arguments, native_boot, native_components, native_configs, native_layers
 from conformance.engines.base import (
     Arguments,
+    BootPlan,
     CachePages,
     EngineCall,
     Member,
@@ -203,6 +204,10 @@ class NativeAdapter:
     def worker_cls_field(self, config: Any) -> Any:
         """Return `parallel_config.worker_cls`."""
         return config.parallel_config.worker_cls
+
+    def boot(self, layout: str) -> BootPlan:
+        """Return the reference engine on its toy model."""
+        return native_boot.plan(layout)
 
 
 def _platform() -> type:

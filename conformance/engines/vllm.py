@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from conformance.engines import (
+    vllm_boot,
     vllm_calls,
     vllm_components,
     vllm_configs,
@@ -24,6 +25,7 @@ from conformance.engines import (
 )
 from conformance.engines.base import (
     Arguments,
+    BootPlan,
     CachePages,
     EngineCall,
     Member,
@@ -169,6 +171,10 @@ class VllmAdapter:
     def worker_cls_field(self, config: Any) -> Any:
         """`parallel_config.worker_cls`."""
         return config.parallel_config.worker_cls
+
+    def boot(self, layout: str) -> BootPlan:
+        """`vllm.LLM`, offline, on the tiny Llama."""
+        return vllm_boot.plan(layout)
 
 
 def adapter() -> VllmAdapter:

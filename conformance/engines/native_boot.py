@@ -1,0 +1,78 @@
+"""Boots the reference engine on a toy model."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+from conformance.engines.boot import PROMPTS, TOKENS
+from conformance.engines.base import BootPlan
+from conformance.engines.front_boot import CLOSING
+from conformance.engines.hooks_boot import note
+from conformance.engines.plugin_boot import NAME
+
+_DRIVE: Final = "conformance.engines.native_boot:drive"
+_SECONDS: Final = 90.0
+
+
+def plan(layout: str) -> BootPlan:
+    """How the reference engine is booted; the layout goes to `drive`."""
+    del layout
+    return BootPlan(_DRIVE, _SECONDS, {"PLATFORM_ABC_PLUGINS": NAME}, "platforms.cpu:CpuPlatform")
+
+
+def drive(layout: str) -> dict[str, Any]:
+    """Generate on the reference engine, then close it.
+
+    Args:
+        layout: of `platform_abc.timeline.Layout`.
+
+    Returns:
+        What was generated, see `conformance.checks._boots`.
+    """
+    from platform_abc.requests import SamplingParams
+    from reference_engine.args import EngineArgs
+    from reference_engine.engine import Engine
+
+    def generate(engine: Engine, prompts: list[list[int]], most: int = TOKENS) -> list[list[int] | str]:
+        results = engine.generate(prompts, SamplingParams(max_tokens=most, temperature=0.0))
+        return [one.error or list(one.tokens) for one in results]
+
+    args = EngineArgs(
+        dtype=_dtype(),
+        executor="uni" if layout == "one-process" else "mp",
+        max_model_len=128,
+        max_num_seqs=4,
+    )
+    with Engine(args, traced=True) as engine:
+        first = generate(engine, PROMPTS)
+        again = generate(engine, PROMPTS)
+        alone = [generate(engine, [prompt])[0] for prompt in PROMPTS]
+        rest: list[list[int] | str] = []
+        for prompt, tokens in zip(PROMPTS, first, strict=True):
+            head = [] if isinstance(tokens, str) else tokens[: TOKENS // 2]
+            rest += generate(engine, [prompt + head], TOKENS - len(head))
+        seen = [[one.process.value, one.name, one.instance] for one in engine.traces()]
+        note(CLOSING, "step")
+    return {
+        "vocabulary": args.vocab_size,
+        "exact": args.dtype == "float32",
+        "first": first,
+        "again": again,
+        "alone": alone,
+        "rest": rest,
+        "seen": seen,
+    }
+
+
+def _dtype() -> str:
+    """float32 where the platform has it, so that rounding decides no token."""
+    import torch
+
+    from platforms import current_platform
+
+    try:
+        return "float32" if torch.float32 in current_platform.supported_dtypes else "auto"
+    except Exception as error:  # noqa: BLE001  the engine itself asks again, and its answer counts
+        print(f"supported_dtypes raised {error!r}", file=sys.stderr)
+        return "auto"
