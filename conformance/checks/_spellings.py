@@ -24,9 +24,7 @@ FORMER: Final[Mapping[str, tuple[str, str]]] = {
 """Names that the interface once had: the vLLM version without it, and what is there in its place."""
 
 _WORDS: Final = frozenset(
-    "all any bus bytes cache class count core cores data default fp4 fp8 fp16 free gpu id ids index info int4 "
-    "int8 limit list mask memory model name names node nodes npu num number ok pair path size sizes state string "
-    "total type types units uuid version versions worker workers".split()
+    ["all", "any", "bus", "bytes", "cache", "class", "count", "core", "cores", "data", "default", "fp4", "fp8", "fp16", "free", "gpu", "id", "ids", "index", "info", "int4", "int8", "limit", "list", "mask", "memory", "model", "name", "names", "node", "nodes", "npu", "num", "number", "ok", "pair", "path", "size", "sizes", "state", "string", "total", "type", "types", "units", "uuid", "version", "versions", "worker", "workers"]
 )
 """Words of vendors' own helpers; a name that differs from a member's by one of them means something else."""
 
