@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable, Mapping
+import importlib.metadata
+from collections.abc import Callable, Generator, Mapping
+from types import ModuleType
 from typing import Any
 
 import attrs
@@ -23,28 +26,73 @@ def detect() -> dict[str, Any]:
 
 def _detect() -> Detection:
     answers: dict[str, str | None] = {}
-    errors: list[str] = []
-    plugins: Mapping[str, Any] = {}
+    errors: dict[str, str] = {}
+    plugins: set[str] = set()
     try:
         platforms = importlib.import_module("vllm.platforms")
-        builtin: Mapping[str, Any] = getattr(platforms, "builtin_platform_plugins", {})
-        plugins = importlib.import_module("vllm.plugins").load_plugins_by_group(PLUGIN_GROUP)
-        for name, detector in {**builtin, **plugins}.items():
-            answers[name] = _ask(name, detector, errors)
+        _listen(platforms, answers, errors, plugins)
         current: object = platforms.current_platform
     except Exception as error:
-        return Detection("", answers, _winner(answers, set(plugins)), "; ".join([*errors, _text(error)]))
+        return Detection("", answers, _winner(answers, plugins), _text(error), errors)
     resolved = f"{type(current).__module__}.{type(current).__qualname__}"
-    return Detection(resolved, answers, _winner(answers, set(plugins)), "; ".join(errors))
+    return Detection(resolved, answers, _winner(answers, plugins), errors=errors)
 
 
-def _ask(name: str, detector: Callable[[], object], errors: list[str]) -> str | None:
+def _listen(
+    platforms: ModuleType, answers: dict[str, str | None], errors: dict[str, str], plugins: set[str]
+) -> None:
+    """Let every detector tell what it answers or raises when vLLM itself calls it."""
+    builtin: dict[str, Any] = getattr(platforms, "builtin_platform_plugins", {})
+    for name, detector in list(builtin.items()):
+        builtin[name] = _told(name, detector, answers, errors)
+    load: Any = getattr(platforms, "load_plugins_by_group", None)
+    if load is None:
+        return
+
+    def load_plugins_by_group(group: str) -> dict[str, Any]:
+        with _loading(errors):
+            found: dict[str, Any] = load(group)
+        if group != PLUGIN_GROUP:
+            return found
+        plugins.update(found)
+        return {name: _told(name, detector, answers, errors) for name, detector in found.items()}
+
+    platforms.load_plugins_by_group = load_plugins_by_group  # type: ignore[attr-defined]
+
+
+def _told(
+    name: str, detector: Any, answers: dict[str, str | None], errors: dict[str, str]
+) -> Callable[[], Any]:
+    def ask() -> Any:
+        answers.setdefault(name, None)
+        try:
+            answer = detector()
+        except Exception as error:
+            errors.setdefault(name, _text(error))
+            raise
+        answers[name] = None if answer is None else str(answer)
+        return answer
+
+    return ask
+
+
+@contextlib.contextmanager
+def _loading(errors: dict[str, str]) -> Generator[None]:
+    """Note which entry points cannot be loaded, which vLLM only logs."""
+    original = importlib.metadata.EntryPoint.load
+
+    def load(point: importlib.metadata.EntryPoint) -> Any:
+        try:
+            return original(point)
+        except Exception as error:
+            errors.setdefault(point.name, f"{_text(error)} when it was imported")
+            raise
+
+    importlib.metadata.EntryPoint.load = load  # type: ignore[method-assign]
     try:
-        answer = detector()
-    except Exception as error:
-        errors.append(f"detector {name!r} raised {_text(error)}")
-        return None
-    return None if answer is None else str(answer)
+        yield
+    finally:
+        importlib.metadata.EntryPoint.load = original  # type: ignore[method-assign]
 
 
 def _winner(answers: Mapping[str, str | None], plugins: set[str]) -> str:

@@ -1,0 +1,566 @@
+"""One fresh interpreter that shows how a platform is found and imported: scenes in forks, told as data.
+
+The first scenes find a bare interpreter. Then the engine's interface is imported, once, and the others
+find that. Checks of several families read the same answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import inspect
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from conformance.checks import _absence, _watch
+from conformance.checks._runtime import Runtime
+from conformance.checks._scenes import Scene, play, spell
+from conformance.context import locate
+from conformance.engines.scenery import SCENERY, Scenery
+
+_LIMIT: Final = 60.0
+_CALLS: Final = 3
+_OTHERS: Final = ("numpy", "transformers", "ray")
+"""What engines import beside torch; an empty module stands in where one is not installed."""
+
+
+@attrs.frozen
+class _Stage:
+    """What every scene of a run is about."""
+
+    scenery: Scenery
+    module: str
+    qualname: str
+    device_type: str
+    own: Mapping[str, str]
+    vendors: tuple[str, ...]
+
+    @property
+    def package(self) -> str:
+        return self.module.partition(".")[0]
+
+    @property
+    def tops(self) -> tuple[str, ...]:
+        return ("torch", *self.scenery.tops)
+
+    def cls(self) -> Any:
+        found: Any = importlib.import_module(self.module)
+        for name in self.qualname.split("."):
+            found = getattr(found, name)
+        return found
+
+
+def observe(
+    engine: str,
+    module: str,
+    qualname: str,
+    device_type: str,
+    bases: Sequence[str],
+    in_tree: bool,
+    entries: bool,
+) -> dict[str, Any]:
+    """Play every scene of a platform, in this fresh interpreter.
+
+    Args:
+        engine: the adapter's name.
+        module: of the platform's class.
+        qualname: of the class, in the module.
+        device_type: of the platform, as text.
+        bases: the top-level packages of the class's bases, the vendor's own as much as that of the class.
+        in_tree: the engine itself ships the class, and has no entry point for it.
+        entries: import the whole engine under the platform too, where that is the platform of this machine.
+
+    Returns:
+        By scene what `conformance.checks._scenes.play` gives, and `own`, the platform's entry points.
+    """
+    from conformance.engines import adapter
+
+    scenery, engine_adapter = SCENERY[engine], adapter(engine)
+    scenery.restore()
+    os.chdir(tempfile.mkdtemp())
+    asked = play({"own": lambda: _own(scenery, module, engine_adapter.detectors())}, _LIMIT)["own"]
+    own, shipped = asked.get("said") or [{}, []]
+    own = {} if in_tree else own
+    stage = _Stage(scenery, module, qualname, device_type, own, (*bases, *shipped))
+    bare: dict[str, Scene] = {}
+    for name, value in own.items():
+        bare[f"ask {name}"] = functools.partial(_ask, value, scenery.group)
+    found = play(bare, _LIMIT)
+    chosen = _speaker(stage, found)
+    if not in_tree:
+        first = {"package first": stage.package, "module first": module}
+        found |= play({one: functools.partial(_first, stage, first[one], chosen) for one in first}, _LIMIT)
+    resolve = engine_adapter.detect()
+    if scenery.light:
+        found |= play({"resolve": lambda: _resolve(stage, resolve, entries=False)}, _LIMIT)
+    for name in (scenery.interface, "torch"):
+        importlib.import_module(name)
+    warm: dict[str, Scene] = {
+        "entries" if scenery.light else "resolve": lambda: _resolve(stage, resolve, entries=entries),
+        "module": lambda: _module(stage),
+        "early": lambda: _early(stage),
+        **{f"activate {name}": functools.partial(_activate, stage, value) for name, value in own.items()},
+    }
+    for name, value in own.items():
+        warm[f"crowded {name}"] = functools.partial(_crowded, value, scenery.group)
+    found |= play(warm, 2 * _LIMIT, at_once=2)
+    found.setdefault("entries", found["resolve"])
+    found |= play(_second_round(stage, found), _LIMIT)
+    return {"own": own, "scenes": found}
+
+
+def _second_round(stage: _Stage, found: dict[str, dict[str, Any]]) -> dict[str, Scene]:
+    """The scenes that follow from what others showed: with a user's variables, and without a library."""
+    scenes: dict[str, Scene] = {}
+    if added := _added(found["module"]):
+        scenes["module of a user"] = functools.partial(_module, stage, added)
+    tops = {stage.package, *stage.vendors, *stage.tops, *map(_top, stage.own.values())}
+    for name, value in stage.own.items():
+        seen = found[f"activate {name}"]
+        if added := _added(seen):
+            scenes[f"activate {name} of a user"] = functools.partial(_activate, stage, value, added)
+        asked = _absence.libraries(_imported(seen, "loading", "calling"), tops)
+        needed = _absence.libraries(_imported(found["module"], ""), tops)
+        seen["libraries"], seen["needed"] = asked, needed
+        for how in _absence.HOWS if asked or needed else ():
+            gone = sorted({*asked, *needed}) if how == "absent" else asked
+            if gone:
+                scenes[f"{how} {name}"] = functools.partial(_without, stage, value, how, gone)
+    return scenes
+
+
+# ----------------------------------------------------------------------------- whose detectors
+
+
+def _own(scenery: Scenery, module: str, known: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The entry points that the platform's own package or distribution brings, as far as they are allowed.
+
+    Returns:
+        Their values by name, and the top-level packages that the same distributions ship.
+    """
+    home = _home(module)
+    found: dict[str, str] = {}
+    shipped: set[str] = set()
+    for point in importlib.metadata.entry_points(group=scenery.group):
+        if known.get(point.name) != point.value:
+            continue
+        target = point.value.partition(":")[0].strip()
+        if f"{target}.".startswith(f"{home}.") or _ships(point, module):
+            found[point.name] = point.value
+            files = point.dist.files or () if point.dist is not None else ()
+            shipped |= {str(one.parts[0]).removesuffix(".py") for one in files if str(one).endswith(".py")}
+    return found, sorted(shipped)
+
+
+def _home(module: str) -> str:
+    """The outermost package of a module that belongs to one distribution: namespace packages are shared."""
+    parts = module.split(".")
+    for count in range(1, len(parts)):
+        name = ".".join(parts[:count])
+        try:
+            spec = importlib.util.find_spec(name) if count == 1 else _beside(name)
+        except (ImportError, ValueError, AttributeError):
+            return parts[0]
+        if spec is None or spec.origin is not None:
+            return name
+    return module
+
+
+def _beside(name: str) -> importlib.machinery.ModuleSpec | None:
+    """A module's spec, found without importing its parents' code: they are namespaces."""
+    parent = importlib.import_module(name.rpartition(".")[0])
+    return importlib.machinery.PathFinder.find_spec(name, parent.__path__)
+
+
+def _ships(point: importlib.metadata.EntryPoint, module: str) -> bool:
+    """Say whether the distribution of an entry point is the one that has the platform's module."""
+    dist = point.dist
+    if dist is None:
+        return False
+    path = module.replace(".", "/")
+    files = {str(one) for one in dist.files or ()}
+    if f"{path}.py" in files or f"{path}/__init__.py" in files:
+        return True
+    name = (dist.name or "").replace("-", "_").replace(".", "_").lower()
+    return bool(name) and name == module.partition(".")[0].lower()
+
+
+# ------------------------------------------------------------------------------- asking detectors
+
+
+def _load(value: str, group: str) -> Any:
+    return importlib.metadata.EntryPoint("asked", value, group).load()
+
+
+def _ask(value: str, group: str) -> dict[str, Any]:
+    """Import a detector and call it a few times.
+
+    Returns:
+        `answers` and their `types`; the `error` that it raised, `doing`, at what, `reached`, whether its
+        own code ran by then, and `place`, of the error or of the detector; `callable`.
+    """
+    said: dict[str, Any] = {
+        "answers": [],
+        "types": [],
+        "error": "",
+        "place": "",
+        "reached": True,
+        "doing": "importing",
+        "callable": True,
+    }
+    try:
+        detector = _load(value, group)
+        said["doing"] = "calling"
+        said["place"] = locate(detector) or locate(getattr(type(detector), "__call__", None))  # noqa: B004  (its place)
+        said["callable"] = callable(detector)
+        if not callable(detector):
+            said["types"] = [type(detector).__name__]
+            return said
+        for _ in range(_CALLS):
+            answer = detector()
+            said["answers"].append(_plain(answer))
+            said["types"].append("str" if isinstance(answer, str) else type(answer).__name__)
+    except (Exception, SystemExit) as error:
+        said["error"] = spell(error)
+        inside = _places(error)
+        said["reached"] = bool(inside)
+        said["place"] = inside[-1] if inside else said["place"]
+    return said
+
+
+def _places(error: BaseException) -> list[str]:
+    """`file:line` of the frames of an exception that are neither the kit's nor the import system's."""
+    found: list[str] = []
+    trace = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        own = file == __file__ or file == importlib.metadata.__file__ or "importlib" in file.split("/")
+        if not own and not file.startswith("<"):
+            found.append(f"{file}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename:
+        found.append(f"{error.filename}:{error.lineno}")
+    return found
+
+
+def _top(value: str) -> str:
+    """The top-level package that an entry point leads to."""
+    return value.partition(":")[0].partition(".")[0].strip()
+
+
+def _plain(answer: Any) -> str | None:
+    if answer is None:
+        return None
+    return str(answer) if isinstance(answer, str) else f"{answer!r:.100} ({type(answer).__name__})"
+
+
+def _crowded(value: str, group: str) -> dict[str, Any]:
+    """Ask a detector where others have imported what engines import before they ask."""
+    for name in _OTHERS:
+        try:
+            known = importlib.util.find_spec(name) is not None
+        except (ImportError, ValueError):
+            known = True
+        if not known:
+            sys.modules[name] = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(name, None))
+        elif name not in sys.modules:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+    return _ask(value, group)
+
+
+# --------------------------------------------------------------------------------- import orders
+
+
+def _speaker(stage: _Stage, found: Mapping[str, Mapping[str, Any]]) -> str:
+    """The detector that speaks for the class: the one that names it here, else the only one; empty if none."""
+    ours = _spellings(stage)
+    for name in stage.own:
+        if ours & set(found[f"ask {name}"].get("said", {}).get("answers", ())):
+            return name
+    return next(iter(stage.own)) if len(stage.own) == 1 else ""
+
+
+def _spellings(stage: _Stage) -> set[str]:
+    return {f"{stage.module}.{stage.qualname}", f"{stage.module}:{stage.qualname}"}
+
+
+@contextlib.contextmanager
+def _here(stage: _Stage, speaker: str) -> Generator[list[str]]:
+    """Let one detector say yes, as on a machine with the device, and no other; their import stays real.
+
+    Yields:
+        What loading it raised.
+    """
+    original = importlib.metadata.EntryPoint.load
+    raised: list[str] = []
+    spelled = f"{stage.module}.{stage.qualname}"
+
+    def load(point: importlib.metadata.EntryPoint) -> Any:
+        if point.group != stage.scenery.group:
+            return original(point)
+        if point.name != speaker:
+            return lambda: None
+        try:
+            original(point)
+        except Exception as error:
+            raised.append(spell(error))
+            raise
+        return lambda: spelled
+
+    os.environ.pop(stage.scenery.target, None)
+    importlib.metadata.EntryPoint.load = load  # type: ignore[method-assign]
+    try:
+        yield raised
+    finally:
+        importlib.metadata.EntryPoint.load = original  # type: ignore[method-assign]
+
+
+def _first(stage: _Stage, first: str, speaker: str) -> dict[str, Any]:
+    """Import a module of the vendor before anything of the engine.
+
+    Returns:
+        `error` of that import and its `place`; `during`, the class that was the engine's platform when it
+        ended, empty where none was chosen; `engine`, whether it has brought in the engine, `loading`, what
+        the detector's import raised, `after`, the class that the engine chooses then, and `refused`,
+        the error of that.
+    """
+    scenery = stage.scenery
+    said: dict[str, Any] = {"error": "", "place": "", "during": "", "after": "", "refused": "", "nested": 0}
+    with _here(stage, speaker) as raised:
+        try:
+            importlib.import_module(first)
+        except (Exception, SystemExit) as error:
+            places = _places(error)
+            return {**said, "error": spell(error), "place": places[-1] if places else ""}
+        said["during"] = _class(scenery.resolved())
+        said["engine"] = scenery.interface in sys.modules
+        if speaker and (said["engine"] or scenery.light):
+            said.update(_chosen(scenery))
+        said["loading"] = raised
+    return said
+
+
+def _chosen(scenery: Scenery) -> dict[str, Any]:
+    with scenery.counted() as nested:
+        try:
+            return {"after": _class(scenery.current()), "refused": "", "nested": nested()}
+        except (Exception, SystemExit) as error:
+            return {"after": "", "refused": spell(error), "nested": nested()}
+
+
+def _class(platform: object | None) -> str:
+    return "" if platform is None else f"{type(platform).__module__}.{type(platform).__qualname__}"
+
+
+def _resolve(stage: _Stage, function: str, *, entries: bool) -> dict[str, Any]:
+    """Resolve as the engine does, with the vendor's real detectors; then import the whole engine under it.
+
+    Returns:
+        What the adapter's `detect` gives, `nested`, and `entries`: by name of the module the error of its
+        import, None where it worked. `asked_again` is what each detector answers after that.
+    """
+    module, _, name = function.partition(":")
+    with stage.scenery.counted() as nested:
+        said: dict[str, Any] = dict(getattr(importlib.import_module(module), name)())
+        said["nested"] = nested()
+    said["entries"], said["asked_again"] = {}, {}
+    ours = f"{stage.module}.{stage.qualname}"
+    if entries and not stage.own and said["resolved"] != ours:
+        try:
+            stage.scenery.put(stage.cls()())
+        except (Exception, SystemExit) as error:
+            said["entries"] = {ours: [spell(error), ""]}
+            return said
+    elif not entries or said["resolved"] != ours:
+        return said
+    runtime = Runtime(stage.device_type)
+    for entry in stage.scenery.known_entries():
+        said["entries"][entry] = _import(entry, stage)
+    said["runtime"] = runtime.take()
+    for detector, value in stage.own.items():
+        said["asked_again"][detector] = _ask(value, stage.scenery.group)
+    return said
+
+
+def _import(name: str, stage: _Stage) -> list[str] | None:
+    try:
+        importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        own = [one for one in _places(error) if not _of_engine(one, stage)]
+        return [spell(error), own[-1] if own else ""]
+    return None
+
+
+def _of_engine(place: str, stage: _Stage) -> bool:
+    for top in stage.tops:
+        folder = Path(str(getattr(sys.modules.get(top), "__file__", None) or top)).parent
+        if place.startswith(f"{folder}{os.sep}"):
+            return True
+    return False
+
+
+# --------------------------------------------------------------- what an import or a call leaves
+
+
+def _watched(stage: _Stage, files: _watch.Files, runtime: Runtime, act: Callable[[], None]) -> dict[str, Any]:
+    """Run something of the vendor's and say what it left in the process."""
+    before, memory, known = _watch.take(stage.tops), _watch.resident(), set(_watch.open_devices())
+    others = set(_watch.threads())
+    files.start()
+    error, place = "", ""
+    try:
+        act()
+    except (Exception, SystemExit) as raised:
+        places = _places(raised)
+        error, place = spell(raised), places[-1] if places else ""
+    written = files.stop()
+    after = _watch.take(stage.tops)
+    own = {stage.package, *stage.vendors, *map(_top, stage.own.values())} - set(stage.tops)
+    return {
+        "error": error,
+        "place": place,
+        "env": _watch.env_changes(before, after),
+        "logs": _watch.log_changes(before, after, own),
+        "settings": _watch.setting_changes(before, after),
+        "code": _watch.code_changes(before, after),
+        "modules": sorted(after.modules - before.modules),
+        "files": written,
+        "threads": [one for one in _watch.threads() if one not in others],
+        "memory": max(0, _watch.resident() - memory),
+        "devices": [one for one in _watch.open_devices() if one not in known],
+        "runtime": runtime.take(),
+    }
+
+
+def _activate(stage: _Stage, value: str, preset: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Import and call a detector where the engine's interface is there, as the engine does.
+
+    Args:
+        preset: variables that a user has set.
+
+    Returns:
+        `loading` and `calling`, what each left, the latter absent where the former failed; `answer`;
+        `place` of the detector; `users`, what became of the preset variables.
+    """
+    os.environ.update(preset or {})
+    files, runtime = _watch.Files(), Runtime(stage.device_type)
+    held: list[Any] = []
+
+    def load() -> None:
+        held.append(_load(value, stage.scenery.group))
+
+    def call() -> None:
+        held.extend([held[0](), held[0]()])
+
+    with _absence.attempts() as missing:
+        said: dict[str, Any] = {"loading": _watched(stage, files, runtime, load), "answer": None}
+        if held and callable(held[0]):
+            said["calling"] = _watched(stage, files, runtime, call)
+            said["answer"] = _plain(held[1]) if len(held) > 1 else None
+    said["missing"] = missing
+    said["place"] = locate(held[0]) if held else ""
+    return {**said, "users": _changed(preset)}
+
+
+def _module(stage: _Stage, preset: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Import the platform's module and make the instance, where the engine's interface is there.
+
+    Args:
+        preset: variables that a user has set.
+
+    Returns:
+        What that left, `resolved`, the class that it made the engine choose, empty where none, and `users`.
+    """
+    os.environ.update(preset or {})
+    files, runtime = _watch.Files(), Runtime(stage.device_type)
+    said = _watched(stage, files, runtime, lambda: stage.cls()())  # noqa: PLW0108  (it imports)
+    return {**said, "resolved": _class(stage.scenery.resolved()), "users": _changed(preset)}
+
+
+def _changed(preset: Mapping[str, str] | None) -> dict[str, str | None]:
+    """The variables that a user had set and that have lost the user's value."""
+    now = {name: os.environ.get(name) for name in preset or {}}
+    return {name: now[name] for name, value in (preset or {}).items() if value not in (now[name] or "")}
+
+
+def _added(said: Mapping[str, Any]) -> dict[str, str]:
+    """For each variable that a scene added: another value, which a user could have set."""
+    parts = [said.get("said") or {}]
+    parts += [parts[0].get("loading") or {}, parts[0].get("calling") or {}]
+    changes = {name: change for part in parts for name, change in part.get("env", {}).items()}
+    return {name: _another(new) for name, (old, new) in changes.items() if old is None and new}
+
+
+def _another(value: str) -> str:
+    return str(int(value) + 1) if value.isdigit() else f"{value}-user"
+
+
+# -------------------------------------------------------------------------- without the library
+
+
+def _imported(said: Mapping[str, Any], *parts: str) -> list[str]:
+    told: Mapping[str, Any] = said.get("said") or {}
+    return [
+        name for part in parts for name in (told if not part else told.get(part) or {}).get("modules", ())
+    ]
+
+
+def _without(stage: _Stage, value: str, how: str, libraries: Sequence[str]) -> dict[str, Any]:
+    """Ask a detector while the vendor's libraries are absent or broken; where it says yes, try the platform.
+
+    Returns:
+        As `_ask`, and `platform`, what importing the platform raised then; empty where it worked.
+    """
+    _absence.HOWS[how](libraries)
+    said = _ask(value, stage.scenery.group)
+    said["platform"] = ""
+    if how == "absent" and any(said["answers"]):
+        try:
+            stage.cls()()
+        except (Exception, SystemExit) as error:
+            said["platform"] = spell(error)
+    return said
+
+
+# ------------------------------------------------------------------------- while the engine imports
+
+
+def _early(stage: _Stage) -> dict[str, Any]:
+    """Ask the platform what the engine asks while it is still being imported.
+
+    Returns:
+        By member the error that it raised, and its place; `failed`, where there is no platform to ask.
+    """
+    try:
+        platform = stage.cls()()
+    except (Exception, SystemExit) as error:
+        return {"failed": spell(error), "raised": {}}
+    base = importlib.import_module(stage.scenery.base[0])
+    known = getattr(base, stage.scenery.base[1])
+    runtime = Runtime(stage.device_type)
+    sys.meta_path.insert(0, _absence.Late(stage.scenery.late))
+    raised: dict[str, list[str]] = {}
+    for name in stage.scenery.early:
+        if not hasattr(known, name) and name not in inspect.get_annotations(known):
+            continue
+        try:
+            answer = getattr(platform, name)
+            if callable(answer):
+                answer()
+        except NotImplementedError:
+            continue
+        except (Exception, SystemExit) as error:
+            own = [one for one in _places(error) if not one.startswith(_absence.__file__)]
+            raised[name] = [spell(error), own[-1] if own else ""]
+    return {"failed": "", "raised": raised, "runtime": runtime.take()}
