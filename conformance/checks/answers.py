@@ -55,6 +55,24 @@ def _is_dtypes(value: Any) -> bool:
     return is_a(value, list, tuple) and bool(value) and all(map(_is_dtype, value))
 
 
+def _is_cores(value: Any) -> bool:
+    return is_a(value, list, tuple) and all(
+        is_a(node, list, tuple, set, frozenset) and all(isinstance(core, int) for core in node) for node in value
+    )
+
+
+def _is_nodes(value: Any) -> bool:
+    return value is None or (is_a(value, list, tuple) and all(isinstance(node, int) for node in value))
+
+
+def _is_architecture(value: Any) -> bool:
+    return type(value).__name__ == "CpuArchEnum"
+
+
+def _is_version(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 def _is_context(value: object) -> bool:
     cls = type(value)
     return all(inspect.getattr_static(cls, name, None) for name in ("__enter__", "__exit__"))
@@ -78,6 +96,7 @@ _BOOLS: Final = (
     "is_arch_support_pdl",
     "use_sync_weight_loader",
     "opaque_attention_op",
+    "is_on_gfx9",
 )
 _DEVICE_BOOLS: Final = (
     "is_pin_memory_available",
@@ -85,6 +104,7 @@ _DEVICE_BOOLS: Final = (
     "has_device_capability",
     "is_device_capability",
     "is_device_capability_family",
+    "is_fully_connected",
 )
 CAPABILITIES: Final = {
     **dict.fromkeys(_BOOLS, _BOOL),
@@ -98,6 +118,10 @@ DEVICE: Final = {
     "fp8_dtype": Expected("a torch.dtype", _is_dtype),
     "get_infinity_values": Expected("a pair of numbers, the smaller first", _is_infinity_pair),
     "inference_mode": Expected("a context manager", _is_context),
+    "get_cpu_architecture": Expected("a member of the engine's CpuArchEnum", _is_architecture),
+    "get_cuda_runtime_major": Expected("a whole number, 0 where there is no CUDA", _is_version),
+    "discover_numa_topology": Expected("a list of nodes, each a list of core numbers", _is_cores, may_decline=True),
+    "get_all_device_numa_nodes": Expected("None, or a list of node numbers", _is_nodes, may_decline=True),
 }
 
 

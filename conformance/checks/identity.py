@@ -388,3 +388,26 @@ def device_variable_set(ctx: CheckContext) -> None:
             platform_did=f"device_type is {kind!r}, and the variable is the base's {value!r}",
             hint='Write `device_control_env_var = "…"`, the variable that your runtime reads.',
         )
+
+
+@check(
+    "identity.ray-key",
+    group="identity",
+    severity="should",
+    level=Level.STATIC,
+    needs=("identity.texts", "identity.device-type"),
+    why="The Ray executor asks for this resource and refuses a platform that has none, whatever else works.",
+    hint='Write `ray_device_key = "…"`, the name of the resource that Ray gives your device: GPU, NPU, TPU, HPU.',
+)
+def ray_key(ctx: CheckContext) -> None:
+    """A device of which a machine may have several is a resource that Ray knows by a name."""
+    value: Any = getattr(ctx.platform_cls, "ray_device_key", "")
+    kind: Any = getattr(ctx.platform_cls, "device_type", "")
+    if value or kind == "cpu":
+        return
+    raise ctx.fail(
+        "ray_device_key",
+        contract_says="A platform with devices of its own says in `ray_device_key` under which name Ray counts them.",
+        platform_did=f"device_type is {kind!r}, and ray_device_key is empty",
+        hint='Write `ray_device_key = "NPU"`, or the name under which your machines offer the device to Ray.',
+    )

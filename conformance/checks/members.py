@@ -51,12 +51,18 @@ def _wrong_kind(member: Member, raw: Any) -> tuple[str, str]:
     if member.kind == "property":
         if isinstance(raw, property | functools.cached_property) or not _is_callable(raw):
             return "", ""
+        if isinstance(getattr(raw, "__func__", None), property):
+            return "", ""  # a class property, as Python 3.11 still has them
         return "a function", f"Write `@property` above `{name}`: the engine reads it without calling it."
     if member.kind not in _CALLED:
         return "", ""
     if isinstance(raw, property | functools.cached_property):
         return "a property", f"Write `@classmethod` above `{name}`: the engine calls it."
+    if isinstance(raw, functools.partialmethod):
+        raw = raw.func  # binds what it is made of
     if not _is_callable(raw):
+        if hasattr(type(raw), "__get__"):
+            return "", ""  # a descriptor of the vendor's own: what it gives is judged where it is called
         return kind_of(raw), f"Remove `{name}`, or make it a function: the engine calls it."
     function = getattr(raw, "__func__", raw)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):

@@ -171,9 +171,12 @@ def selector_calls() -> Sequence[SelectorCall]:
 
 
 def _request() -> Sequence[Arguments]:
-    from platform_abc.requests import EngineInput, SamplingParams
+    from platform_abc.requests import EngineInput, PoolingParams, SamplingParams
 
-    return (Arguments((EngineInput(prompt_token_ids=[1, 2, 3]), SamplingParams())),)
+    return tuple(
+        Arguments((EngineInput(prompt_token_ids=[1, 2, 3]), params), case=case)
+        for case, params in (("a sampling request", SamplingParams()), ("a pooling request", PoolingParams()))
+    )
 
 
 def _step() -> Sequence[Arguments]:
