@@ -236,7 +236,9 @@ class _Watch:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, DUMP if DUMP is not None else signal.SIGABRT)
         time.sleep(0.7)
-        return {names[pid]: (self.folder / f"stacks-{pid}").read_text(errors="replace")[-_TAIL:] for pid in alive}
+        return {
+            names[pid]: (self.folder / f"stacks-{pid}").read_text(errors="replace")[-_TAIL:] for pid in alive
+        }
 
     def _left(self) -> list[str]:
         """The processes that are still there some seconds after the front end."""
@@ -275,7 +277,9 @@ def _running_children() -> dict[int, str]:
     for pid in reaper.descendants(os.getpid()):
         if reaper.collect(pid, within=0) is None or _runs(pid):
             with contextlib.suppress(OSError):
-                command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                command = (
+                    Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
                 if command and _runs(pid):
                     found[pid] = command.strip()[:200]
     return found
@@ -303,7 +307,7 @@ def _memory() -> set[str]:
 def _mapped(pid: int) -> set[str]:
     """The shared memory that a process has mapped, as paths."""
     try:
-        with open(f"/proc/{pid}/maps", "rb") as stream:
+        with Path(f"/proc/{pid}/maps").open("rb") as stream:
             lines = [line for line in stream if b" /dev/shm/" in line]
     except OSError:
         return set()

@@ -21,8 +21,10 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Final
+
+from conformance.context import is_a
 
 FOLDER: Final = "CONFORMANCE_BOOT"
 """Names the folder of the run; no process records anything without it."""
@@ -177,7 +179,7 @@ def watch(cls: type, snapshot: Callable[[Any], Mapping[str, Any]]) -> None:
         if name.startswith(("_", "is_")) or not callable(function) or isinstance(function, type):
             continue
         watched = _watched(name, function, own, snapshot)
-        kind: Any = type(raw) if isinstance(raw, classmethod | staticmethod) else None
+        kind: Any = next((one for one in (classmethod, staticmethod) if is_a(raw, one)), None)
         if kind is None and not inspect.isfunction(raw):
             continue  # some object that happens to be callable
         with contextlib.suppress(Exception):  # a metaclass that lets nobody write to the class
@@ -186,7 +188,10 @@ def watch(cls: type, snapshot: Callable[[Any], Mapping[str, Any]]) -> None:
 
 
 def _watched(
-    name: str, function: Callable[..., Any], own: tuple[str, ...], snapshot: Callable[[Any], Mapping[str, Any]]
+    name: str,
+    function: Callable[..., Any],
+    own: tuple[str, ...],
+    snapshot: Callable[[Any], Mapping[str, Any]],
 ) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if _now.depth:
@@ -212,24 +217,22 @@ def _watched(
     return watched
 
 
-def _flatten(
-    name: str, config: Any, snapshot: Callable[[Any], Mapping[str, Any]]
-) -> dict[str, str] | None:
+def _flatten(name: str, config: Any, snapshot: Callable[[Any], Mapping[str, Any]]) -> dict[str, str] | None:
     if name not in _CONFIG_HOOKS:
         return None
     try:
         return {path: repr(value)[:200] for path, value in snapshot(config).items()}
-    except Exception:  # noqa: BLE001  a half-made config; the run itself goes on
-        return None
+    except Exception:
+        return None  # a half-made config; the run itself goes on
 
 
 def _own_caller(own: tuple[str, ...]) -> str:
     """The innermost frame of the platform's own files that led to this call; empty if none did."""
-    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         if frame.f_code.co_filename.startswith(own):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return ""
 
 

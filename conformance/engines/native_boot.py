@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from conformance.engines.boot import PROMPTS, TOKENS
 from conformance.engines.base import BootPlan
+from conformance.engines.boot import PROMPTS, TOKENS
 from conformance.engines.front_boot import CLOSING
-from conformance.engines.hooks_boot import note
+from conformance.engines.hooks_boot import note, told
 from conformance.engines.plugin_boot import NAME
 
 _DRIVE: Final = "conformance.engines.native_boot:drive"
@@ -67,12 +66,11 @@ def drive(layout: str) -> dict[str, Any]:
 
 def _dtype() -> str:
     """float32 where the platform has it, so that rounding decides no token."""
-    import torch
-
     from platforms import current_platform
 
     try:
-        return "float32" if torch.float32 in current_platform.supported_dtypes else "auto"
-    except Exception as error:  # noqa: BLE001  the engine itself asks again, and its answer counts
-        print(f"supported_dtypes raised {error!r}", file=sys.stderr)
-        return "auto"
+        known: Any = cast("Any", current_platform).supported_dtypes
+        return "float32" if any(str(dtype) == "torch.float32" for dtype in known) else "auto"
+    except Exception as error:
+        note("supported_dtypes", "raise", **told(error))
+        return "auto"  # the engine itself asks again, and its answer counts

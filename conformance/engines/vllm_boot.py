@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.engines.boot import PROMPTS, TOKENS
 from conformance.engines.base import BootPlan
+from conformance.engines.boot import PROMPTS, TOKENS
 from conformance.engines.front_boot import CLOSING
 from conformance.engines.hooks_boot import note
 from conformance.engines.plugin_boot import NAME
@@ -56,18 +56,11 @@ def drive(layout: str) -> dict[str, Any]:
     del layout
     vllm = importlib.import_module("vllm")
     engine: Any = vllm.LLM(model=str(_MODEL), **_SETTINGS)
-
-    def generate(prompts: list[list[int]], **more: Any) -> Any:
-        params = vllm.SamplingParams(
-            max_tokens=TOKENS, temperature=0.0, detokenize=False, ignore_eos=True, **more
-        )
-        return engine.generate([{"prompt_token_ids": one} for one in prompts], params, use_tqdm=False)
-
-    first, again = _tokens(generate(PROMPTS)), _tokens(generate(PROMPTS))
+    first, again = (_tokens(_generate(engine, PROMPTS)) for _ in range(2))
     finite: bool | None = None
     if all(token == 0 for tokens in first for token in tokens):
         # The likeliest token of logits that are not numbers is the first one.
-        finite = _finite(generate(PROMPTS[:1], logprobs=1))
+        finite = _finite(_generate(engine, PROMPTS[:1], logprobs=1))
     note(CLOSING, "step")
     core: Any = getattr(getattr(engine, "llm_engine", None), "engine_core", None)
     if hasattr(core, "shutdown"):
@@ -75,6 +68,13 @@ def drive(layout: str) -> dict[str, Any]:
     del engine, core
     gc.collect()
     return {"vocabulary": _VOCABULARY, "first": first, "again": again, "finite": finite}
+
+
+def _generate(engine: Any, prompts: list[list[int]], **more: Any) -> Any:
+    params = importlib.import_module("vllm").SamplingParams(
+        max_tokens=TOKENS, temperature=0.0, detokenize=False, ignore_eos=True, **more
+    )
+    return engine.generate([{"prompt_token_ids": one} for one in prompts], params, use_tqdm=False)
 
 
 def _tokens(outputs: Any) -> list[list[int]]:

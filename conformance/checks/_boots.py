@@ -1,0 +1,367 @@
+"""What a booted engine shows, and whose doing it is when it fails: a hook, a line of the platform, a lack."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from conformance.context import CheckContext, short
+from conformance.engines.boot import Boot
+from conformance.engines.hooks_boot import FRONT_END, own_places
+from conformance.model import Skip, Violation
+
+ONE: Final = "one-process"
+MANY: Final = "worker-processes"
+SAYS: Final = "An engine boots on the platform, generates, and closes."
+
+_FOR_WATCHING: Final = 60.0
+"""Seconds beyond the engine's own for whoever watches it."""
+_STACK: Final = re.compile(r'File "([^"]+)", line (\d+) in (\S+)')
+_PRINTED: Final = re.compile(r'File "([^"]+)", line (\d+),? in (\S+)')
+_LACKS: Final = frozenset({"MissingDependency", "DeviceUnavailable"})
+_OTHER_KINDS: Final = (
+    "The engine's own worker lets only kinds of platform through here that it knows. In the worker that "
+    "`check_and_update_config` names, override `_maybe_get_memory_pool_context` to return "
+    "`contextlib.nullcontext()`, or let `_enum` be the kind whose worker you use."
+)
+_REFUSALS: Final[tuple[tuple[str, str, str], ...]] = (
+    (
+        "Sleep mode allocator is not available",
+        "_enum",
+        _OTHER_KINDS,
+    ),
+)
+"""What an engine says when it refuses a platform, the member that this hangs on, and the way out."""
+
+
+@attrs.frozen
+class Frame:
+    """A line of code that ran."""
+
+    file: str
+    line: str
+    function: str
+
+    @property
+    def place(self) -> str:
+        """`file:line`."""
+        return f"{self.file}:{self.line}"
+
+
+@attrs.frozen
+class Booted:
+    """A run of the engine on the platform.
+
+    Args:
+        ctx: of the check.
+        layout: how the engine was spread over processes.
+        boot: what came of it.
+    """
+
+    ctx: CheckContext
+    layout: str
+    boot: Boot
+
+    @property
+    def answer(self) -> Mapping[str, Any]:
+        """What the front end says that it generated; empty if it came to nothing."""
+        found: Mapping[str, Any] = self.boot.result.get("answer") or {}
+        return found
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """What the front end raised; empty if nothing."""
+        found: Mapping[str, Any] = self.boot.result.get("error") or {}
+        return found
+
+    @property
+    def how(self) -> str:
+        """The layout in words."""
+        return "in one process" if self.layout == ONE else "with worker processes"
+
+    def process(self, name: str) -> str:
+        """A process in words."""
+        return "the process" if self.layout == ONE and name == FRONT_END else f"the {name} process"
+
+    def events(self, *what: str) -> list[dict[str, Any]]:
+        """The events of some kinds, in order of time."""
+        return [event for event in self.boot.events if event["what"] in what]
+
+    def open_calls(self) -> list[dict[str, Any]]:
+        """The calls of members that have neither returned nor raised, in order of time."""
+        waiting: dict[int, dict[str, Any]] = {}
+        for event in self.events("call", "return", "raise"):
+            if event["what"] == "call":
+                waiting[event["pid"]] = event
+            else:
+                waiting.pop(event["pid"], None)
+        return list(waiting.values())
+
+    def last_call(self) -> str:
+        """The member that was asked last, and where, as a clause."""
+        calls = self.events("call")
+        if not calls:
+            return "no member of the platform had been asked"
+        last = calls[-1]
+        return f"the last member asked was `{last['name']}`, in {self.process(last['process'])}"
+
+    def stack(self, process: str) -> list[Frame]:
+        """Where the threads of a hanging process stood, outermost frame first."""
+        return [Frame(*one) for one in _STACK.findall(self.boot.stacks.get(process, ""))][::-1]
+
+    def own(self, frames: Sequence[Frame]) -> Frame | None:
+        """The last of these frames that lies in the platform's own files."""
+        places = own_places(self.ctx.platform_cls)
+        return next((one for one in reversed(frames) if one.file.startswith(places)), None)
+
+    def fail(self, member: str, did: str, hint: str, *, place: str = "", says: str = SAYS) -> Violation:
+        """Make the violation of this run."""
+        return self.ctx.fail(
+            member,
+            contract_says=says,
+            platform_did=f"{self.how}, {did}",
+            hint=hint,
+            location=place or self.ctx.locate(member),
+        )
+
+
+def booted(ctx: CheckContext, layout: str) -> Booted:
+    """Boot the engine, once for all checks of a run, and return a run that has generated.
+
+    Raises:
+        Skip: the platform's device, a library of the vendor, or the engine itself is not to be had here.
+        Violation: the engine failed, by the platform's doing.
+    """
+    ctx.need_device()
+    run = Booted(ctx, layout, _boot(ctx, layout, ctx.platform_cls.__module__, ctx.platform_cls.__qualname__))
+    ctx.details["engine_seconds"] = {layout: run.boot.seconds}
+    if run.boot.ended not in ("answered", "lingered") or run.error:
+        raise blame(run)
+    return run
+
+
+def _boot(ctx: CheckContext, layout: str, module: str, qualname: str) -> Boot:
+    plan = ctx.adapter.boot(layout)
+    settings = {
+        "engine": ctx.adapter.name,
+        "drive": plan.drive,
+        "layout": layout,
+        "module": module,
+        "qualname": qualname,
+        "seconds": plan.seconds,
+        "environment": dict(plan.environment),
+    }
+    timeout = plan.seconds + _FOR_WATCHING
+    return Boot(**ctx.fresh("conformance.engines.boot:run", settings, timeout=timeout, shared=True))
+
+
+def blame(run: Booted) -> Exception:
+    """Find out why a run failed.
+
+    Returns:
+        The `Violation`, or the `Skip`, to raise.
+    """
+    for explain in (_raised_in_hook, _hanging, _died_in_hook, _lacking, _refused, _own_line):
+        found = explain(run)
+        if found is not None:
+            return found
+    return _unexplained(run)
+
+
+# -------------------------------------------------------------------------------- the causes
+
+
+def _raised_in_hook(run: Booted) -> Violation | None:
+    """A member raised, and what it raised is what ended the engine, or its process did no more after it."""
+    said = "\n".join([*_texts(run), " ".join(run.boot.output.split())])
+    last = {event["pid"]: event for event in run.boot.events}
+    guilty = [event for event in run.events("raise") if _bare(event["text"]) in said] or [
+        event
+        for event in run.events("raise")
+        if last[event["pid"]] is event and event["process"] != FRONT_END
+    ]
+    if not guilty or _LACKS.intersection(guilty[-1]["kinds"]):
+        return None
+    event = guilty[-1]
+    frame = run.own(_frames(event["frames"]))
+    waits = ""
+    if run.boot.ended in ("stuck", "hung"):
+        waits = f"; the engine did not notice and was still waiting after {run.boot.seconds:g} s"
+    return run.fail(
+        event["name"],
+        f"`{event['name']}` raised {event['text']} in {run.process(event['process'])}{_times(run, event)}{waits}",
+        _advice(run, event),
+        place=frame.place if frame else "",
+    )
+
+
+def _bare(text: str) -> str:
+    """The text of an exception without its type and its end, as it may stand in another text."""
+    kind, _, rest = text.partition(": ")
+    return (rest or kind).rstrip("…")[:200] or kind
+
+
+def _texts(run: Booted) -> Iterator[str]:
+    """What the front end raised and what other processes reported, in one line each."""
+    for told in (run.error, *run.events("error")):
+        yield from told.get("chain", ())
+
+
+def _times(run: Booted, event: Mapping[str, Any]) -> str:
+    """Say that a hook had worked elsewhere, or before, where that is so."""
+    worked = [one for one in run.events("return") if one["name"] == event["name"] and one["t"] < event["t"]]
+    if not worked:
+        return ""
+    where = dict.fromkeys(run.process(one["process"]) for one in worked)
+    return f", after it had returned in {', '.join(where)}"
+
+
+def _advice(run: Booted, event: Mapping[str, Any]) -> str:
+    name, process = event["name"], event["process"]
+    before = {one["process"] for one in run.events("return") if one["name"] == name}
+    if before and process not in before:
+        return (
+            f"`{name}` runs in several processes. Let it rely on nothing that only another process has: on the "
+            "config, the environment and the class alone."
+        )
+    if before:
+        return f"Let `{name}` bear to be called again, on what it has itself left behind."
+    return (
+        f"Let `{name}` work where the engine calls it, which is {run.process(process)}; what it needs may not be "
+        "there yet, or not there at all."
+    )
+
+
+def _hanging(run: Booted) -> Violation | None:
+    """The time was over: a member had not returned, or a line of the platform stood on some stack."""
+    if run.boot.ended not in ("hung", "stuck"):
+        return None
+    waited = f"the engine had not generated after {run.boot.seconds:g} s"
+    for event in reversed(run.open_calls()):
+        name, process = event["name"], event["process"]
+        frame = run.own(run.stack(process))
+        line = f", at line {frame.line} of {frame.function}" if frame else ""
+        if process in run.boot.stacks or run.boot.ended == "hung":
+            return run.fail(
+                name,
+                f"{waited}: `{name}` had not returned in {run.process(process)}{line}",
+                f"Let `{name}` return in moments; bound every wait in it.",
+                place=frame.place if frame else "",
+            )
+    for process in run.boot.stacks:
+        frame = run.own(run.stack(process))
+        if frame:
+            return run.fail(
+                frame.function,
+                f"{waited}: {run.process(process)} was in `{frame.function}`, line {frame.line}; {run.last_call()}",
+                f"Let `{frame.function}` return; bound every wait in it.",
+                place=frame.place,
+            )
+    return None
+
+
+def _died_in_hook(run: Booted) -> Violation | None:
+    """A process ended while a member ran."""
+    if run.boot.ended == "hung":
+        return None
+    for event in reversed(run.open_calls()):
+        name, process = event["name"], event["process"]
+        frame = run.own(_printed(run))
+        status = run.boot.status
+        end = f" with status {status}" if process == FRONT_END and status is not None else ""
+        return run.fail(
+            name,
+            f"{run.process(process)} ended{end} inside `{name}`",
+            f"Let `{name}` raise where it cannot go on: no `os._exit`, no `sys.exit`, no crash.",
+            place=frame.place if frame else "",
+        )
+    return None
+
+
+def _lacking(run: Booted) -> Skip | None:
+    """A library or a device that the vendor's code needs is not here."""
+    for told in (run.error, *run.events("error", "raise")):
+        if _LACKS.intersection(told.get("kinds", ())):
+            return Skip(
+                f"the engine needs what is not here: {told['text']}", "install it, or run the kit there"
+            )
+        top = str(told.get("missing") or "").partition(".")[0]
+        own = run.ctx.platform_cls.__module__.partition(".")[0]
+        if top and top != own and top != run.ctx.adapter.name and importlib.util.find_spec(top) is None:
+            return Skip(f"the engine run needs the package {top!r}, which is not installed", f"install {top}")
+    return None
+
+
+def _refused(run: Booted) -> Violation | None:
+    """The engine itself refuses the platform."""
+    said = "\n".join([*_texts(run), run.boot.output])
+    for text, member, hint in _REFUSALS:
+        if text in said:
+            line = next((one for one in _texts(run) if text in one), text)
+            return run.fail(member, f"the engine refused the platform: {line}", hint)
+    return None
+
+
+def _own_line(run: Booted) -> Violation | None:
+    """An exception passed a line of the platform's own files, outside its members."""
+    for told in (*run.events("error"), run.error):
+        frame = run.own(_frames(told.get("frames", ())))
+        if frame:
+            process = run.process(str(told.get("process", FRONT_END)))
+            return run.fail(
+                frame.function,
+                f"`{frame.function}` raised {told['text']} in {process}; {run.last_call()}",
+                "Mend the line; the engine runs it where it is told to, with what that process has.",
+                place=frame.place,
+            )
+    frame = run.own(_printed(run))
+    if frame:
+        return run.fail(
+            frame.function,
+            f"the engine failed in `{frame.function}`: {_summary(run)}; {run.last_call()}",
+            "Mend the line; the engine runs it where it is told to, with what that process has.",
+            place=frame.place,
+        )
+    return None
+
+
+def _frames(told: Sequence[str]) -> list[Frame]:
+    return [Frame(*one.rsplit(":", 2)) for one in told]
+
+
+def _printed(run: Booted) -> list[Frame]:
+    """The frames in what was printed; a crash prints its innermost one first."""
+    return [Frame(*one) for one in _PRINTED.findall(run.boot.output)]
+
+
+def _summary(run: Booted) -> str:
+    """What the engine said in the end, in one line."""
+    if run.error:
+        return str(run.error["text"])
+    if run.boot.ended in ("hung", "stuck"):
+        return f"no end within {run.boot.seconds:g} s"
+    lines = run.boot.output.splitlines()
+    printed = f", it printed last: {short(lines[-1], 300)}" if lines else ""
+    return f"the front end ended with status {run.boot.status}{printed}"
+
+
+def _unexplained(run: Booted) -> Exception:
+    """Nothing of the platform is to be seen: ask whether the engine runs here at all."""
+    plan = run.ctx.adapter.boot(run.layout)
+    module, _, qualname = plan.control.partition(":")
+    control = Booted(run.ctx, run.layout, _boot(run.ctx, run.layout, module, qualname))
+    if control.boot.ended != "answered" or control.error:
+        return Skip(
+            f"the engine does not run here {run.how}, nor does it on its own {qualname}: {_summary(control)}",
+            "run the kit where the engine itself generates",
+        )
+    return run.fail(
+        run.ctx.platform_cls.__name__,
+        f"the engine failed: {_summary(run)}; {run.last_call()}; on the engine's own {qualname} it generates",
+        "The error is the engine's, over something that the platform has answered or named: start with the "
+        "member asked last and with the worker class.",
+    )
