@@ -177,6 +177,17 @@ class AttentionImpl(abc.ABC, Generic[M]):
         self.kv_cache_dtype = kv_cache_dtype
         self.logits_soft_cap = logits_soft_cap
         self.attn_type = attn_type
+        self.check_arguments()
+
+    def check_arguments(self) -> None:
+        """Refuse what this implementation has no place for; nothing by default.
+
+        Called last by the constructor, when the arguments are there as attributes.
+
+        Raises:
+            NotSupported: an override: the model needs what cannot be computed.
+            ValueError: an override: an argument makes no sense.
+        """
 
     @abc.abstractmethod
     def forward(

@@ -112,41 +112,27 @@ class SdpaImpl(AttentionImpl[SdpaMetadata]):
             kinds of attention than a decoder's.
     """
 
-    def __init__(
-        self,
-        num_heads: int,
-        head_size: int,
-        scale: float,
-        num_kv_heads: int | None = None,
-        alibi_slopes: Sequence[float] | None = None,
-        sliding_window: int | None = None,
-        kv_cache_dtype: str = "auto",
-        logits_soft_cap: float | None = None,
-        attn_type: str = AttentionType.DECODER.value,
-    ) -> None:
-        super().__init__(
-            num_heads,
-            head_size,
-            scale,
-            num_kv_heads,
-            alibi_slopes,
-            sliding_window,
-            kv_cache_dtype,
-            logits_soft_cap,
-            attn_type,
-        )
-        if sliding_window is not None and sliding_window < 1:
-            raise ValueError(f"expected a sliding window of at least 1 token, or None, got {sliding_window}")
+    def check_arguments(self) -> None:
+        """Refuse what torch's attention has no place for.
+
+        Raises:
+            ValueError: the window makes no sense.
+            NotSupported: the model needs what is not there.
+        """
+        if self.sliding_window is not None and self.sliding_window < 1:
+            raise ValueError(
+                f"expected a sliding window of at least 1 token, or None, got {self.sliding_window}"
+            )
         if self.alibi_slopes is not None:
             raise _declined("alibi_slopes", "use a model without position biases in its scores")
         # Zero is how some models spell "no cap".
-        if logits_soft_cap:
+        if self.logits_soft_cap:
             raise _declined("logits_soft_cap", "use a model whose scores are not capped")
-        if getattr(attn_type, "value", attn_type) != AttentionType.DECODER.value:
-            raise _declined(f"attn_type {attn_type}", "use a decoder-only model")
-        if kv_cache_dtype not in attention_choice.SDPA_CACHE_DTYPES:
+        if getattr(self.attn_type, "value", self.attn_type) != AttentionType.DECODER.value:
+            raise _declined(f"attn_type {self.attn_type}", "use a decoder-only model")
+        if self.kv_cache_dtype not in attention_choice.SDPA_CACHE_DTYPES:
             raise _declined(
-                f"kv_cache_dtype {kv_cache_dtype}",
+                f"kv_cache_dtype {self.kv_cache_dtype}",
                 f"choose from {', '.join(attention_choice.SDPA_CACHE_DTYPES)}",
             )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 
@@ -27,13 +28,47 @@ def total_and_used(platform: NativePlatform, visible: int) -> tuple[int, int]:
         platform: the device's platform.
         visible: the device's visible id. It is no torch device, because the host's has no index for a
             memory node.
+
+    Raises:
+        TypeError: a hook of the platform answered something else than bytes.
     """
-    total = platform.get_device_total_memory(visible)
-    if platform.has_runtime("mem_get_info"):
-        free, seen = platform.mem_get_info(visible)
-        # Linked devices may report their pooled memory; what counts is this one's.
-        return total, min(total, seen - free)
-    return total, int(platform.get_current_memory_usage(visible))
+    total = _bytes(platform, "get_device_total_memory", platform.get_device_total_memory(visible))
+    if not platform.has_runtime("mem_get_info"):
+        used = _bytes(platform, "get_current_memory_usage", platform.get_current_memory_usage(visible))
+        return total, used
+    free, seen = _pair(platform, platform.mem_get_info(visible))
+    # Linked devices may report their pooled memory; what counts is this one's.
+    return total, min(total, seen - free)
+
+
+def _pair(platform: NativePlatform, answer: object) -> Sequence[int]:
+    """Return what `mem_get_info` answered, free and total bytes.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    shown = repr(answer)
+    if isinstance(answer, (tuple, list)):
+        pair = cast("Sequence[object]", answer)
+        if len(pair) == 2:
+            return [_bytes(platform, "mem_get_info", one) for one in pair]
+    raise _unexpected(platform, "mem_get_info", shown, "free and total bytes")
+
+
+def _bytes(platform: NativePlatform, member: str, answer: object) -> int:
+    """Return a hook's answer as a number of bytes.
+
+    Raises:
+        TypeError: it is none; the text names the hook.
+    """
+    # An infinite number, or none at all, is no amount of memory either.
+    if isinstance(answer, bool) or not isinstance(answer, (int, float)) or not 0 <= answer < math.inf:
+        raise _unexpected(platform, member, repr(answer), "a number of bytes")
+    return int(answer)
+
+
+def _unexpected(platform: NativePlatform, member: str, shown: str, expected: str) -> TypeError:
+    return TypeError(f"{member} of {type(platform).__name__} answered {shown}; expected {expected}")
 
 
 def bytes_taken_by(step: Callable[[], object], device: torch.device) -> int:

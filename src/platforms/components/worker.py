@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
@@ -355,7 +356,7 @@ class DeviceWorker(WorkerBase):
                 batch_descriptor=None,
                 ubatch_slices=None,
             )
-        with self.platform.inference_mode():
+        with _as_context(self.platform, self.platform.inference_mode()):
             return model.run(ids, positions, metadata, caches)
 
     def _batch(
@@ -422,8 +423,31 @@ class DeviceWorker(WorkerBase):
     def _dtype(self) -> torch.dtype:
         asked = self._model_config().dtype
         if isinstance(asked, str):
-            return _DTYPES[asked] if asked in _DTYPES else self.platform.supported_dtypes[0]
+            return _DTYPES[asked] if asked in _DTYPES else self._default_dtype()
         return asked
+
+    def _default_dtype(self) -> torch.dtype:
+        supported = self.platform.supported_dtypes
+        if not supported:
+            raise TypeError(
+                f"supported_dtypes of {type(self.platform).__name__} is {supported!r}; expected torch dtypes, "
+                "the default first"
+            )
+        return supported[0]
+
+
+def _as_context(platform: NativePlatform, answer: object) -> AbstractContextManager[object]:
+    """Return what `inference_mode` answered, which in a vendor's platform no checker may have seen.
+
+    Raises:
+        TypeError: it is no context manager.
+    """
+    if isinstance(answer, AbstractContextManager):
+        return cast("AbstractContextManager[object]", answer)
+    raise TypeError(
+        f"inference_mode of {type(platform).__name__} answered {answer!r}; expected a context manager, such "
+        "as torch.inference_mode() or torch.no_grad()"
+    )
 
 
 def _common_metadata(

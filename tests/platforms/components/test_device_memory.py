@@ -54,6 +54,33 @@ def test_without_a_runtime_query_the_platform_is_asked() -> None:
     assert device_memory.total_and_used(platform, 0) == (8 * GIB, 3 * GIB)
 
 
+def answering(**answers: Any) -> Any:
+    """Make a platform whose memory hooks answer these; `mem_get_info` is there if it is among them."""
+    given = {"get_device_total_memory": 8 * GIB, "get_current_memory_usage": 0.0, **answers}
+    hooks = {name: lambda _, answer=answer: answer for name, answer in given.items()}
+    return SimpleNamespace(**hooks, has_runtime=lambda name: name in given)
+
+
+@pytest.mark.parametrize(
+    ("member", "answer"),
+    [
+        ("get_device_total_memory", None),
+        ("get_device_total_memory", "8 GiB"),
+        ("get_device_total_memory", True),
+        ("get_current_memory_usage", None),
+        ("get_current_memory_usage", float("nan")),
+        ("get_current_memory_usage", -1.0),
+        ("mem_get_info", None),
+        ("mem_get_info", (1, 2, 3)),
+        ("mem_get_info", (None, 8 * GIB)),
+    ],
+)
+def test_a_hook_that_answers_no_bytes_is_named(member: str, answer: object) -> None:
+    """None and the like end in an error that says which hook of which platform to repair."""
+    with pytest.raises(TypeError, match=rf"^{member} of SimpleNamespace answered .*; expected .*bytes"):
+        device_memory.total_and_used(answering(**{member: answer}), 0)
+
+
 def test_an_earlier_peak_of_the_process_does_not_hide_the_steps() -> None:
     """Loading a model takes more than a step; the step is still measured."""
     if not (device_memory.PROC / "clear_refs").exists():

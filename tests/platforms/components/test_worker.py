@@ -250,6 +250,33 @@ def test_the_step_runs_in_inference_mode_with_the_platforms_context(monkeypatch:
     assert worker.forward_context == {"tokens": 2}
 
 
+@pytest.mark.parametrize("answer", [None, True, torch.no_grad])
+def test_an_inference_mode_that_is_no_context_is_named(
+    monkeypatch: pytest.MonkeyPatch, answer: object
+) -> None:
+    """Also the class of one instead of an instance; the text says which hook of which platform."""
+
+    class Bare(CpuPlatform):
+        @classmethod
+        def inference_mode(cls) -> Any:
+            return answer
+
+    monkeypatch.setitem(vars(platforms), "current_platform", Bare())
+    with pytest.raises(TypeError, match="^inference_mode of Bare answered .*expected a context manager"):
+        started(config())
+
+
+def test_a_platform_without_dtypes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of them is the default, so there must be one."""
+    monkeypatch.setattr(CpuPlatform, "supported_dtypes", [])
+    monkeypatch.setitem(vars(platforms), "current_platform", CpuPlatform())
+    made = config()
+    assert made.model_config is not None
+    made.model_config.dtype = "auto"
+    with pytest.raises(TypeError, match=r"^supported_dtypes of CpuPlatform is \[\]"):
+        DeviceWorker(made).init_device()
+
+
 def _rank(rank: int, url: str, answers: Any) -> None:
     torch.set_num_threads(1)
     try:
