@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import inspect
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +19,8 @@ def resolve_class(ctx: CheckContext, member: str, qualname: Any, says: str) -> t
 
     Raises:
         Violation: it is no name, nothing is there, importing it raises, or it is not a class.
-        Skip: the platform's distribution declares requirements that are not installed here.
+        Skip: the platform's distribution declares requirements that are not installed here, or it is a
+            part of the engine that needs the device, which is not here.
     """
     if not isinstance(qualname, str) or not qualname:
         raise ctx.fail(
@@ -38,6 +41,12 @@ def resolve_class(ctx: CheckContext, member: str, qualname: Any, says: str) -> t
                 f"{qualname} does not import here, and the platform's requirements are not installed: "
                 + ", ".join(lacking),
                 f"pip install {' '.join(lacking)}",
+            ) from error
+        missing = ctx.device_missing()
+        if missing and _is_a_part_of_the_engine_that_breaks(ctx, qualname):
+            raise Skip(
+                f"{missing}; {qualname}, a part of the engine, does not import without: {describe(error)}",
+                "run the kit where the device is",
             ) from error
         raise ctx.fail(
             member,
@@ -108,6 +117,20 @@ def _is_missing_module(error: BaseException) -> bool:
             return True
         seen = seen.__cause__ or seen.__context__
     return False
+
+
+def _is_a_part_of_the_engine_that_breaks(ctx: CheckContext, qualname: str) -> bool:
+    """Say whether a name leads to a module that the engine ships and whose own import raises."""
+    module = qualname.rpartition(".")[0]
+    if module.partition(".")[0] != ctx.adapter.base_class().__module__.partition(".")[0]:
+        return False
+    try:
+        there = importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError as error:
+        there = not module.startswith(error.name or "")
+    except Exception:  # a package around it is there and does not import
+        there = True
+    return there and module not in sys.modules
 
 
 def _missing_requirements(ctx: CheckContext) -> Iterator[str]:

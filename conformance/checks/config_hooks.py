@@ -265,9 +265,9 @@ def startup_hooks(ctx: CheckContext) -> None:
             continue
         calls: list[tuple[Any, ...]] = [one.args for one in ctx.adapter.arguments(member)]
         if member == "verify_quantization":
-            calls += [(name,) for name in ctx.platform.supported_quantization]
+            calls += [(name,) for name in _listed(ctx, "supported_quantization")]
         if member == "check_if_supports_dtype":
-            calls += [(dtype,) for dtype in ctx.platform.supported_dtypes]
+            calls += [(dtype,) for dtype in _listed(ctx, "supported_dtypes")]
         for args in calls:
             says = f"`{member}` accepts an ordinary model and what the platform itself lists."
             hint = f"Let `{member}` return without raising here."
@@ -290,6 +290,15 @@ def startup_hooks(ctx: CheckContext) -> None:
                     )
                 )
     _configs.collect(violations)
+
+
+def _listed(ctx: CheckContext, name: str) -> list[Any]:
+    """What the platform lists; nothing where it cannot be read, which the check of the list judges."""
+    try:
+        return list(getattr(ctx.platform, name))
+    except Exception as error:
+        ctx.details[name] = describe(error)
+        return []
 
 
 @check(

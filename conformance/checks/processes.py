@@ -56,6 +56,10 @@ _HOOK_ANSWERS: Final = ("get_max_output_tokens", "check_max_model_len")
 _BLOCK_SIZE: Final = "update_block_size_for_backend"
 
 
+_HALF_IMPORTED: Final = "raises ImportError"
+"""Says nothing about a front end: here the engine's modules were imported before the platform was there."""
+
+
 def _through_pickle(thing: object) -> object:
     return pickle.loads(pickle.dumps(thing))
 
@@ -223,6 +227,7 @@ def worker_agrees(ctx: CheckContext) -> None:
             "from what a hook left in this process.",
         )
         for name, (old, new) in _configs.differences(here, there["answers"]).items()
+        if old != _HALF_IMPORTED
     ]
     if findings:
         raise Violation(*findings[:5])
