@@ -37,7 +37,14 @@ def test_limits_are_what_the_engine_asked_for() -> None:
 
 def test_an_empty_list_of_quantization_methods_allows_all() -> None:
     """The default refuses nothing."""
-    Complete.verify_quantization("anything")
+    assert Complete.supported_quantization == []
+    refused: list[str] = []
+    for method in ("awq", "", "anything"):
+        try:
+            Complete.verify_quantization(method)
+        except ValueError as error:
+            refused.append(str(error))
+    assert refused == []
 
 
 def test_a_quantization_method_that_is_not_listed_is_refused_by_name() -> None:

@@ -14,19 +14,23 @@ import pytest
 
 from platform_abc import MEMBERS, Platform
 from platform_abc._calls import Call
+from platform_abc.errors import ContractWarning
 from tests.platform_abc.contract_platforms import Complete
 from tests.typing.cases import vendors
 
 
 def test_their_definition_warns_of_nothing() -> None:
     """No style is mistaken for a fault."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ContractWarning)
         sys.modules.pop(vendors.__name__)
         try:
-            importlib.import_module(vendors.__name__)
+            again = importlib.import_module(vendors.__name__)
         finally:
             sys.modules[vendors.__name__] = vendors
+    assert [str(one.message) for one in caught] == []
+    assert len(again.CLASSES) == len(vendors.CLASSES)
+    assert not {*again.CLASSES} & {*vendors.CLASSES}, "the classes were not defined again"
 
 
 @pytest.mark.parametrize("cls", vendors.CLASSES, ids=lambda cls: cls.__name__)

@@ -46,12 +46,19 @@ def test_every_piece_of_the_tutorial_is_in_the_example():
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name != "tutorial.md"], ids=lambda p: p.name)
 def test_python_and_toml_and_json_blocks_are_valid(page):
     """A block that a reader copies is at least well formed."""
-    for block in _blocks(page.read_text(), "python"):
-        ast.parse(block)
-    for block in _blocks(page.read_text(), "toml"):
-        tomllib.loads(block)
-    for block in _blocks(page.read_text(), "json"):
-        json.loads(block)
+    text = page.read_text()
+    for language, parse in (("python", ast.parse), ("toml", tomllib.loads), ("json", json.loads)):
+        blocks = _blocks(text, language)
+        assert len(blocks) == len(re.findall(rf"^ *```{language}\b", text, re.MULTILINE)), (
+            "a fence is not closed"
+        )
+        malformed = []
+        for block in blocks:
+            try:
+                parse(block)
+            except (SyntaxError, ValueError) as error:  # json's and tomllib's errors are ValueErrors
+                malformed.append((block, error))
+        assert malformed == []
 
 
 def test_contract_page_defines_a_platform_that_python_accepts():
