@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from conformance.catalogue import checks_of
 from conformance.isolation import Host, Opening
 from conformance.local import Local
-from conformance.model import CheckResult, Level, Outcome
+from conformance.model import DEFAULT_TIMEOUT, CheckResult, Level, Outcome
 from conformance.plan import make_plan
 from conformance.problems import UsageProblem
 from conformance.runner import Runner
-from conformance.settings import DEFAULT_TIMEOUT, Settings, resolve_level
+from conformance.settings import Settings, resolve_level
 from conformance.stubs import read as read_stubs
 from conformance.stubs import require_other
 from conformance.target import Target, parse

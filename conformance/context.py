@@ -26,7 +26,7 @@ from conformance.stubs import in_place
 from platform_abc.errors import DeviceUnavailable, MissingDependency
 
 Fresh = Callable[..., Any]
-"""`fresh("module:function", *args, timeout=None)`: run it in a new interpreter, JSON in and out."""
+"""`fresh("module:function", *args, timeout=None, shared=False)`: run it in a new interpreter, JSON in and out."""
 
 _T = TypeVar("_T")
 _MISTAKES: Final = (TypeError, AttributeError, NameError, KeyError, IndexError)
@@ -45,6 +45,7 @@ class CheckContext:
             `conformance.isolation.ChildDied` when it crashes, exits, hangs or raises.
         importable_by_name: a child can import the class; False for a local class.
         details: facts for the report.
+        left: what the fresh interpreters of this check left behind, in words: processes, shared memory.
     """
 
     platform_cls: type
@@ -52,6 +53,7 @@ class CheckContext:
     fresh: Fresh
     importable_by_name: bool = True
     details: dict[str, Any] = attrs.field(factory=dict[str, Any])
+    left: list[str] = attrs.field(factory=list[str])
     _platform: object = None
 
     @property
@@ -85,6 +87,10 @@ class CheckContext:
             if member in vars(cls):
                 return cls
         return None
+
+    def knows(self, member: str) -> bool:
+        """Say whether the installed engine has the member at all; an older version lacks newer ones."""
+        return member in self.adapter.members()
 
     def overridden(self, member: str) -> bool:
         """Say whether the platform, not the engine's base or above, defines the member."""
@@ -162,12 +168,15 @@ class CheckContext:
         """Call a member of the instance and return its answer.
 
         Raises:
-            Unsupported: it raised `NotImplementedError` (so also `NotSupported`).
+            Unsupported: it raised `NotImplementedError` (so also `NotSupported`), or neither the installed
+                engine nor the platform has it.
             Skip: it raised `MissingDependency` or `DeviceUnavailable`, or, on a machine without the
                 device, what runtimes raise there.
             NotRun: it is not callable or refuses these arguments; another check says so.
             Violation: it raised anything else.
         """
+        if self.raw(member) is None and not self.knows(member):
+            raise Unsupported(f"the installed engine has no {member}")
         call = getattr(self.platform, member)
         if not callable(call):
             raise NotRun(f"{member} cannot be called, see members.kinds")

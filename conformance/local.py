@@ -74,7 +74,7 @@ class Local:
             stubs=self._stubs,
         )
 
-    def run(self, check_id: str) -> Ran:
+    def run(self, check_id: str, limit: float | None = None) -> Ran:
         """Run one check in a fork of this process, or in it where fork is unsafe."""
         assert self._scratch is not None  # it is open
         assert self._adapter is not None  # it is open
@@ -82,21 +82,21 @@ class Local:
         check = checks_of(self.checks_from)[check_id]
         path = import_path()
         variables = {**child_environment(self._scratch, path), **adapter.environment(str(self._scratch))}
-        starter = Starter(path, variables, self._scratch, self.limit)
+        starter = Starter(path, variables, self._scratch, limit or self.limit)
 
         def context(starter: Starter) -> CheckContext:
-            return CheckContext(self.cls, adapter, starter.fresh, importable_by_name=False)
+            return CheckContext(self.cls, adapter, starter.fresh, importable_by_name=False, left=starter.left)
 
         if not CAN_FORK:
             with restored(self.cls):
                 return Ran(perform(check, context(starter)))
         task: Task = lambda extend: to_json(perform(check, context(attrs.evolve(starter, extend=extend))))  # noqa: E731
-        ended = Forker(self._scratch).run(task, self.limit)
+        ended = Forker(self._scratch).run(task, starter.limit)
         if ended.answer is None:
             return Ran(None, ended.died or ChildDied("exit", "unknown"), ended.output)
         return Ran(from_json(ended.answer), None, ended.output)
 
-    def begin(self, check_id: str) -> None:
+    def begin(self, check_id: str, limit: float | None = None) -> None:
         """Do nothing: what needs an interpreter of its own is skipped for a local class."""
 
     def close(self) -> None:

@@ -18,6 +18,9 @@ import attrs
 if TYPE_CHECKING:
     from conformance.context import CheckContext
 
+DEFAULT_TIMEOUT: Final = 120.0
+"""Seconds for each child process of a run that names no limit of its own."""
+
 Severity = Literal["must", "should"]
 Where = Literal["fork", "fresh"]
 
@@ -130,6 +133,9 @@ class Check:
             `fresh` is for checks about import itself or spawn, which start interpreters of their own
             through `ctx.fresh` while the check function runs in the fork as well.
         engines: names of the adapters it applies to; empty for all.
+        timeout: seconds that it, and each fresh interpreter of it, may take under the default
+            `--conformance-timeout`; another one stretches or shortens this in proportion. None for
+            that option itself.
         func: the function.
     """
 
@@ -146,6 +152,11 @@ class Check:
     per_member: bool = False
     where: Where = "fork"
     engines: tuple[str, ...] = ()
+    timeout: float | None = None
+
+    def limit(self, timeout: float) -> float:
+        """Seconds that the check may take in a run whose `--conformance-timeout` is `timeout`."""
+        return timeout if self.timeout is None else self.timeout * timeout / DEFAULT_TIMEOUT
 
     @property
     def docs(self) -> str:

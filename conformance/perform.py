@@ -24,7 +24,8 @@ def perform(check: Check, context: CheckContext) -> Answer:
     """
     start = time.perf_counter()
     answer = _judge(check, context)
-    return attrs.evolve(answer, details=context.details, duration_s=time.perf_counter() - start)
+    left = {"left": list(context.left)} if context.left else {}
+    return attrs.evolve(answer, details={**context.details, **left}, duration_s=time.perf_counter() - start)
 
 
 def died_finding(check: Check, died: ChildDied, location: str) -> Finding:

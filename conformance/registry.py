@@ -43,6 +43,7 @@ def check(
     per_member: bool = False,
     where: Where = "fork",
     engines: tuple[str, ...] = (),
+    timeout: float | None = None,
 ) -> Callable[[CheckFunction], CheckFunction]:
     """Register a function as a check; see `conformance.model.Check` for the arguments.
 
@@ -71,6 +72,7 @@ def check(
             per_member=per_member,
             where=where,
             engines=engines,
+            timeout=timeout,
         )
         return func
 

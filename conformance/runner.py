@@ -23,12 +23,14 @@ class Source(Protocol):
     """What runs one check in a process of its own."""
 
     importable_by_name: bool
+    limit: float
+    """Seconds for a check that says nothing else."""
 
-    def run(self, check_id: str) -> Ran:
-        """Run one check by its id."""
+    def run(self, check_id: str, limit: float | None = None) -> Ran:
+        """Run one check by its id, within its limit in seconds."""
         ...
 
-    def begin(self, check_id: str) -> None:
+    def begin(self, check_id: str, limit: float | None = None) -> None:
         """Start a check that `run` is asked for later, where that saves time."""
         ...
 
@@ -75,7 +77,7 @@ class Runner:
         """
         for one in (self.checks[check_id] for check_id in check_ids):
             if one.where == "fresh" and one.id not in self._answers and self._obstacle(one) is None:
-                self.source.begin(one.id)
+                self.source.begin(one.id, one.limit(self.source.limit))
 
     def known(self) -> list[CheckResult]:
         """The results of every check that has been run so far, prerequisites included."""
@@ -117,7 +119,7 @@ class Runner:
         return self.checks[need].per_member and bool(check.asks and blamed) and blamed.isdisjoint(check.asks)
 
     def _run(self, check: Check) -> Answer:
-        ran = self.source.run(check.id)
+        ran = self.source.run(check.id, check.limit(self.source.limit))
         if ran.broken:
             return Answer(Outcome.ERROR, reason=ran.broken)
         if ran.answer is None:

@@ -13,13 +13,12 @@ import attrs
 
 from conformance.engines import require_known as require_known_engine
 from conformance.expected import ExpectedFailure, read_expected
-from conformance.model import Level
+from conformance.model import DEFAULT_TIMEOUT, Level
 from conformance.problems import UsageProblem, did_you_mean
 from conformance.stubs import read as read_stubs
 from conformance.stubs import require_other
 from platform_abc.errors import CONTRACT_VERSION
 
-DEFAULT_TIMEOUT: Final = 120.0
 _VERSION: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
 

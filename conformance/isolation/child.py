@@ -59,10 +59,8 @@ class Child:
 
     def end(self) -> None:
         """End the child, its group and its descendants at once."""
-        if self.process.poll() is None:
-            reaper.kill_tree(self.process.pid)
-        else:
-            reaper.kill_group(self.process.pid)
+        collected = self.process.poll() is not None
+        reaper.kill_tree(self.process.pid, collected=collected)
         self.process.wait()
 
 

@@ -133,9 +133,13 @@ class Host:
         )
         return self._opening(self._child)
 
-    def run(self, check_id: str) -> Ran:
-        """Run one check; its death, or the host's, is part of the answer."""
-        request: Message = {"do": "check", "id": check_id, "limit": self.limit}
+    def run(self, check_id: str, limit: float | None = None) -> Ran:
+        """Run one check; its death, or the host's, is part of the answer.
+
+        Args:
+            limit: seconds that it may take; None for the run's.
+        """
+        request: Message = {"do": "check", "id": check_id, "limit": limit or self.limit}
         child = self._ready()
         if isinstance(child, str):
             return Ran(None, broken=child)
@@ -148,13 +152,13 @@ class Host:
             return Ran(None, ChildDied(how, detail, output=reply["output"]), reply["output"], reply["left"])
         return Ran(from_json(reply["answer"]), None, reply["output"], reply["left"])
 
-    def begin(self, check_id: str) -> None:
+    def begin(self, check_id: str, limit: float | None = None) -> None:
         """Start a check that `run` is asked for later; it runs beside those in between."""
         child = self._ready()
         if not isinstance(child, str):
             # A host that dies here is started again by `run`, and the check with it.
             with contextlib.suppress(ChildDied):
-                self._ask(child, {"do": "begin", "id": check_id, "limit": self.limit})
+                self._ask(child, {"do": "begin", "id": check_id, "limit": limit or self.limit})
 
     def facts(self) -> Mapping[str, Any]:
         """Ask for the facts of the report; empty where they cannot be had."""
@@ -195,7 +199,7 @@ class Host:
             ChildDied: the host itself died or hangs; it is gone afterwards.
         """
         patience = 0.0 if self.inline else self.patience
-        until = deadline(self.limit + patience)
+        until = deadline(float(request["limit"]) + patience)
         died: ChildDied
         try:
             child.channel.send(request)
@@ -209,7 +213,7 @@ class Host:
                     self._running = None
                     return message
         except TimeoutError:
-            died = timed_out(self.limit, child.abort())
+            died = timed_out(float(request["limit"]), child.abort())
         except Closed:
             died = child.ended(within=2.0)
         self._end()

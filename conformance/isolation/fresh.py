@@ -9,16 +9,18 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
+from conformance.isolation import leftovers, slots
 from conformance.isolation.child import deadline, start, stop
 from conformance.isolation.died import ChildDied, timed_out
 from conformance.isolation.forked import Extend
 from conformance.isolation.wire import Closed
 
-_SLACK = 10.0
+_SLACK: Final = 15.0
+"""Seconds beyond the limit of a fresh interpreter in which its caller ends it and tidies up."""
 
 
 @attrs.frozen
@@ -28,9 +30,10 @@ class Starter:
     Args:
         path: the import path.
         env: the variables, without those that keep the host single-threaded.
-        scratch: a folder for output.
+        scratch: a folder for output, for shared answers, and for the turns of a run.
         limit: seconds that each may take.
         extend: tells the supervisor of this process that it waits for another.
+        left: what interpreters left behind, in words; `fresh` adds to it.
     """
 
     path: Sequence[str]
@@ -38,41 +41,72 @@ class Starter:
     scratch: Path
     limit: float
     extend: Extend = attrs.field(default=lambda seconds: None)
+    left: list[str] = attrs.field(factory=list[str])
 
     def fresh(self, function: str, *args: Any, timeout: float | None = None, shared: bool = False) -> Any:
         """Call a function in a new interpreter and return its result.
 
+        No more of them run at a time than there are cores; the wait for a turn counts towards no limit.
+        When it has answered, or died, its whole tree of processes is ended, those with sessions of
+        their own included; what had to be ended, and shared memory that stayed, is added to `left`.
+
         Args:
             function: `module:function`, importable there.
             args: JSON values.
-            timeout: seconds; the run's limit if None.
-            shared: the same call of another check of this run may give the answer. Where that check
-                is still waiting for it, this one waits too.
+            timeout: seconds; the check's limit if None.
+            shared: the same call of another check of this run may give the answer, or the way it died.
+                Where that check is still waiting for it, this one waits too.
 
         Raises:
             ChildDied: it crashed, left, hung or raised.
         """
         limit = self.limit if timeout is None else timeout
-        return self._shared(function, args, limit) if shared else self._call(function, args, limit)
+        try:
+            return self._shared(function, args, limit) if shared else self._call(function, args, limit)
+        finally:
+            self.extend(self.limit)
 
     def _shared(self, function: str, args: Sequence[Any], limit: float) -> Any:
-        """The answer of the first check that asked; a call that fails leaves none."""
+        """What the first check that asked was told."""
         asked = json.dumps([function, args, list(self.path)], sort_keys=True)
         file = self.scratch / f"shared-{hashlib.sha256(asked.encode()).hexdigest()[:32]}"
         self.extend(2 * limit + _SLACK)
         with file.with_suffix(".lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel opens it again when this process ends
-            if file.exists():
-                self.extend(self.limit)
-                return json.loads(file.read_text(encoding="utf-8"))
-            result = self._call(function, args, limit)
-            part = file.with_suffix(f".{os.getpid()}")
-            part.write_text(json.dumps(result), encoding="utf-8")
-            part.replace(file)
-            return result
+            if not file.exists():
+                part = file.with_suffix(f".{os.getpid()}")
+                part.write_text(json.dumps(self._told(function, args, limit)), encoding="utf-8")
+                part.replace(file)
+        told = json.loads(file.read_text(encoding="utf-8"))
+        if "died" in told:
+            raise _again(told["died"])
+        return told["result"]
+
+    def _told(self, function: str, args: Sequence[Any], limit: float) -> dict[str, Any]:
+        try:
+            return {"result": self._call(function, args, limit)}
+        except ChildDied as died:
+            fields = ("how", "detail", "output", "trace", "place", "kinds")
+            return {"died": {name: getattr(died, name) for name in fields}}
 
     def _call(self, function: str, args: Sequence[Any], limit: float) -> Any:
-        self.extend(limit + _SLACK)
+        def waiting() -> None:
+            self.extend(limit + _SLACK)
+
+        with slots.turn(self.scratch, slots.cores(), waiting):
+            waiting()
+            before = leftovers.look()
+            try:
+                result = self._ask(function, args, limit)
+            except ChildDied as died:
+                left = leftovers.clear(before, grace=0.0)
+                if died.how == "exception":  # else it was ended, or had no chance to tidy up
+                    self.left.extend(left)
+                raise
+            self.left.extend(leftovers.clear(before))
+            return result
+
+    def _ask(self, function: str, args: Sequence[Any], limit: float) -> Any:
         until = deadline(limit)
         child = start(
             "call",
@@ -102,7 +136,6 @@ class Starter:
             return message["result"]
         finally:
             stop(child)
-            self.extend(self.limit)
 
     @staticmethod
     def _let_end(process: subprocess.Popen[bytes]) -> None:
@@ -111,3 +144,15 @@ class Starter:
             process.wait(2.0)
         except subprocess.TimeoutExpired:
             return
+
+
+def _again(told: Mapping[str, Any]) -> ChildDied:
+    """The way in which a shared call died, for another check that asked for it."""
+    return ChildDied(
+        told["how"],
+        told["detail"],
+        output=told["output"],
+        trace=told["trace"],
+        place=told["place"],
+        kinds=tuple(told["kinds"]),
+    )

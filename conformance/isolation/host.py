@@ -150,10 +150,11 @@ class Session:
         def work(extend: Extend) -> Message:
             if request["do"] == "facts":
                 return device_facts(self.cls, self.adapter)
-            check = checks_of(self.checks_from)[request["id"]]
-            starter = attrs.evolve(self.starter, extend=extend)
+            starter = attrs.evolve(self.starter, extend=extend, limit=float(request["limit"]), left=[])
             try:
-                return to_json(perform(check, CheckContext(self.cls, self.adapter, starter.fresh)))
+                check = checks_of(self.checks_from)[request["id"]]
+                context = CheckContext(self.cls, self.adapter, starter.fresh, left=starter.left)
+                return to_json(perform(check, context))
             except Exception as error:
                 told = describe(error)
                 broken = Answer(

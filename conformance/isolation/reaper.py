@@ -13,6 +13,8 @@ from typing import Final
 
 _SET_CHILD_SUBREAPER: Final = 36
 _SWEEPS: Final = 20
+_TRACKER: Final = b"multiprocessing.resource_tracker"
+_FOR_TRACKERS: Final = 1.0
 
 
 def adopt_orphans() -> bool:
@@ -44,6 +46,30 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
+def _group(pid: int) -> set[int]:
+    """The ids of the processes in the group that `pid` leads or led; empty where the system does not say."""
+    if pid == os.getpgrp():
+        return set()
+    found: set[int] = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        fields = _read(int(entry.name), "stat").rpartition(b")")[2].split()
+        if len(fields) > 2 and int(fields[2]) == pid:
+            found.add(int(entry.name))
+    return found
+
+
+def _runs(pid: int) -> bool:
+    """Say whether a process is there and has not ended."""
+    return _read(pid, "stat").rpartition(b")")[2].split()[:1] not in ([], [b"Z"])
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
 def kill(pid: int) -> None:
     """End one process at once; one that is gone already is no error."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -58,11 +84,24 @@ def kill_group(pid: int) -> None:
     kill(pid)
 
 
-def kill_tree(pid: int) -> None:
-    """End a process, its group and its descendants."""
-    below = descendants(pid)
-    kill_group(pid)
-    for one in below:
+def kill_tree(pid: int, *, collected: bool = False) -> None:
+    """End a process, its group and its descendants, whatever sessions these have.
+
+    Python's trackers of shared memory are last and get a moment: they remove what the others left.
+
+    Args:
+        collected: the process itself has ended and been collected, so that its id may be another's.
+    """
+    below = _group(pid) if collected else descendants(pid) | _group(pid) | {pid}
+    trackers = {one for one in below if _TRACKER in _read(one, "cmdline")}
+    for one in below - trackers:
+        kill(one)
+    deadline = time.monotonic() + _FOR_TRACKERS
+    while any(_runs(one) for one in trackers) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if not collected or sys.platform != "linux":
+        kill_group(pid)
+    for one in trackers:
         kill(one)
 
 

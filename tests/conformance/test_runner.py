@@ -18,6 +18,7 @@ def _check(
     asks: tuple[str, ...] = (),
     per_member: bool = False,
     where: Where = "fork",
+    timeout: float | None = None,
 ) -> Check:
     return Check(
         id=f"test.{name}",
@@ -32,6 +33,7 @@ def _check(
         asks=asks,
         per_member=per_member,
         where=where,
+        timeout=timeout,
     )
 
 
@@ -39,17 +41,20 @@ class _Answers:
     """A source that answers from a table and counts what it was asked."""
 
     importable_by_name = True
+    limit = 60.0
 
     def __init__(self, **answers: Answer) -> None:
         self.answers = {f"test.{name}": answer for name, answer in answers.items()}
         self.asked: list[str] = []
         self.begun: list[str] = []
+        self.limits: dict[str, float | None] = {}
 
-    def begin(self, check_id: str) -> None:
+    def begin(self, check_id: str, limit: float | None = None) -> None:
         self.begun.append(check_id)
 
-    def run(self, check_id: str) -> Ran:
+    def run(self, check_id: str, limit: float | None = None) -> Ran:
         self.asked.append(check_id)
+        self.limits[check_id] = limit
         return Ran(answer=self.answers.get(check_id, Answer(Outcome.PASS)))
 
 
@@ -131,3 +136,13 @@ def test_fresh_checks_begin_early_when_nothing_stands_in_their_way() -> None:
     assert runner.result("test.blocked").outcome is Outcome.NOT_RUN
     runner.begin(["test.early"])
     assert source.begun == ["test.early"]
+
+
+def test_the_limit_of_a_check_of_its_own_follows_the_run_in_proportion():
+    """A check that may take twice the usual takes twice what the user allows; the others what he allows."""
+    source = _Answers()
+    checks = {one.id: one for one in (_check("usual"), _check("slow", timeout=240.0))}
+    runner = Runner(checks, source, Opening("ready"))
+    for name in checks:
+        runner.result(name)
+    assert source.limits == {"test.usual": 60.0, "test.slow": 120.0}
