@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from conformance.registry import all_checks
+from tests.mutants import snapshots
 from tests.mutants.pool import Results, bad, judge_all, merged
 from tests.mutants.table import MUTANTS, Mutant
 from tests.mutants.zoo import Depth, request
@@ -38,7 +40,11 @@ def named(request: pytest.FixtureRequest) -> Mapping[str, Results]:
     return _judged(
         request.session,
         "wanted",
-        {test_a_mutant_is_named_by_its_own_check.__name__, test_a_twin_passes_that_check.__name__},
+        {
+            test_a_mutant_is_named_by_its_own_check.__name__,
+            test_a_twin_passes_that_check.__name__,
+            test_the_text_is_the_one_that_is_kept.__name__,
+        },
     )
 
 
@@ -69,6 +75,17 @@ def test_a_twin_passes_that_check(named: Mapping[str, Results], mutant: Mutant) 
     """The same platform without the fault passes the check that names it."""
     seen = _of(named, mutant, twin=True)[mutant.check]
     assert seen.outcome in ("pass", "unsupported", "skipped"), seen
+
+
+@pytest.mark.skipif(
+    sys.version_info[:2] != snapshots.PYTHON,
+    reason="the texts quote messages that other Pythons word otherwise",
+)
+@_every_mutant
+def test_the_text_is_the_one_that_is_kept(named: Mapping[str, Results], mutant: Mutant) -> None:
+    """What the kit tells a vendor changes only on purpose."""
+    said = snapshots.told(_of(named, mutant, twin=False)[mutant.check], mutant.check)
+    assert said == snapshots.committed(mutant), f"if the new text is better, run `{snapshots.COMMAND}`"
 
 
 @pytest.mark.slow

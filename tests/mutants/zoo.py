@@ -29,6 +29,7 @@ from conformance.isolation.call import describe
 from conformance.isolation.client import Ran
 from conformance.isolation.forked import Forker
 from conformance.isolation.fresh import Starter
+from conformance.isolation.inline import restored
 from conformance.model import Check, CheckResult, Level
 from conformance.perform import perform
 from conformance.registry import all_checks
@@ -62,13 +63,13 @@ class ForkedZoo:
     importable_by_name: bool = True
     _known: dict[str, Ran] = attrs.field(factory=dict[str, Ran])
 
-    def run(self, check_id: str) -> Ran:
+    def run(self, check_id: str, limit: float | None = None) -> Ran:
         """Run one check; those of a family that only asks share one fork."""
         if check_id not in self._known:
-            self._known.update(self._fork(self._group(check_id)))
+            self._known.update(self._fork(self._group(check_id), limit or self.limit))
         return self._known[check_id]
 
-    def begin(self, check_id: str) -> None:
+    def begin(self, check_id: str, limit: float | None = None) -> None:
         """Do nothing: checks run when they are asked for."""
 
     def _group(self, check_id: str) -> list[str]:
@@ -82,7 +83,7 @@ class ForkedZoo:
             if one.func.__module__ == family and one.where != "fresh"
         ]
 
-    def _fork(self, names: Sequence[str]) -> dict[str, Ran]:
+    def _fork(self, names: Sequence[str], limit: float) -> dict[str, Ran]:
         def work(extend: Any) -> dict[str, Any]:
             starter = attrs.evolve(self.starter, extend=extend)
             if self.site:
@@ -95,17 +96,40 @@ class ForkedZoo:
                 for name in names
             }
 
-        ended = self.forker.run(work, self.limit)
+        ended = self.forker.run(work, limit)
         if ended.answer is None:
             return {name: Ran(None, ended.died, ended.output) for name in names}
         return {name: Ran(from_json(ended.answer[name]), None, ended.output) for name in names}
+
+
+@attrs.define
+class InTurn:
+    """What runs single checks of one platform in this process, and puts back what they change."""
+
+    cls: type
+    adapter: Adapter
+    starter: Starter
+    checks: Mapping[str, Check]
+    limit: float = 120.0
+    importable_by_name: bool = True
+
+    def run(self, check_id: str, limit: float | None = None) -> Ran:
+        """Run one check here."""
+        with restored(self.cls):
+            return Ran(
+                perform(self.checks[check_id], CheckContext(self.cls, self.adapter, self.starter.fresh))
+            )
+
+    def begin(self, check_id: str, limit: float | None = None) -> None:
+        """Do nothing: checks run when they are asked for."""
 
 
 def request(engine: str, mutant: Mutant, *, twin: bool, depth: Depth) -> dict[str, Any]:
     """What to ask the process for about a mutant, or about its twin.
 
     Returns:
-        JSON values: `key` (the same for every row of one platform), `cls`, `site`, `host`, `wanted`, `depth`.
+        JSON values: `key` (the same for every row of one platform), `cls`, `site`, `host` (it needs a process
+        of its own), `together` (all its checks may share a process), `wanted`, `depth`.
     """
     name, site = (mutant.twin, mutant.twin_site) if twin else (mutant.name, mutant.site)
     return {
@@ -113,6 +137,7 @@ def request(engine: str, mutant: Mutant, *, twin: bool, depth: Depth) -> dict[st
         "cls": full_name(engine, name),
         "site": site,
         "host": mutant.host and not twin,
+        "together": False,
         "wanted": [mutant.check],
         "depth": depth,
     }
@@ -149,17 +174,34 @@ def _chosen(checks: Mapping[str, Check], engine: str, asked: Mapping[str, Any]) 
 
 def judge(
     asked: Mapping[str, Any], engine: Adapter, checks: Mapping[str, Check], scratch: Path
-) -> list[CheckResult]:
-    """Run the checks that a request asks for, see `request`."""
+) -> dict[str, list[Any]]:
+    """Run the checks that a request asks for, see `request`, and return what `as_json` makes of each."""
     wanted = list(_chosen(checks, engine.name, asked))
     if asked["host"]:
         with contextlib.closing(Host(parse(asked["cls"]), engine=engine.name)) as host:
             runner = Runner(checks, host, host.open())
-            return [runner.result(check_id) for check_id in wanted]
+            return {check_id: as_json(runner.result(check_id)) for check_id in wanted}
     starter = Starter([*sys.path], dict(os.environ), scratch, 120.0)
-    source = ForkedZoo(asked["cls"], asked["site"], engine, Forker(scratch), starter, checks)
-    runner = Runner(checks, source, _opened(asked))
-    return [runner.result(check_id) for check_id in wanted]
+    forker, opening = Forker(scratch), _opened(asked)
+    if asked["together"] and opening.status == "ready":
+        ended = forker.run(lambda extend: _in_turn(asked, engine, checks, wanted, starter), 120.0)
+        if ended.answer is not None:
+            return ended.answer
+    runner = Runner(checks, ForkedZoo(asked["cls"], asked["site"], engine, forker, starter, checks), opening)
+    return {check_id: as_json(runner.result(check_id)) for check_id in wanted}
+
+
+def _in_turn(
+    asked: Mapping[str, Any],
+    engine: Adapter,
+    checks: Mapping[str, Check],
+    wanted: Sequence[str],
+    starter: Starter,
+) -> dict[str, list[Any]]:
+    """Run every check in this process, which is a fork."""
+    source = InTurn(load(asked["cls"]), engine, starter, checks)
+    runner = Runner(checks, source, Opening("ready", location=asked["cls"]))
+    return {check_id: as_json(runner.result(check_id)) for check_id in wanted}
 
 
 def _opened(asked: Mapping[str, Any]) -> Opening:
@@ -197,8 +239,7 @@ def serve(name: str, answers: int) -> None:
         gc.freeze()  # so that no fork copies what it only reads
         for line in sys.stdin:
             asked = json.loads(line)
-            results = judge(asked, engine, checks, Path(folder))
-            answer = {"key": asked["key"], "results": {one.check.id: as_json(one) for one in results}}
+            answer = {"key": asked["key"], "results": judge(asked, engine, checks, Path(folder))}
             data = (json.dumps(answer) + "\n").encode()
             while data:
                 data = data[os.write(answers, data) :]

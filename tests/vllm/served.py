@@ -41,14 +41,14 @@ class Source:
     limit: float
     importable_by_name: bool = True
 
-    def run(self, check_id: str) -> Ran:
+    def run(self, check_id: str, limit: float | None = None) -> Ran:
         check = all_checks()[check_id]
 
         def work(extend: Callable[[float], None]) -> dict[str, Any]:
             starter = attrs.evolve(self.starter, extend=extend)
             return to_json(perform(check, CheckContext(self.cls, self.adapter, starter.fresh)))
 
-        ended = self.forker.run(work, self.limit)
+        ended = self.forker.run(work, limit or self.limit)
         return Ran(from_json(ended.answer) if ended.answer is not None else None, ended.died, ended.output)
 
 

@@ -1,0 +1,102 @@
+"""The texts that the kit writes about the zoo, kept in files so that a change of words is seen.
+
+`python -m tests.mutants.snapshots` writes the files anew: one for each check, in `tests/mutants/texts`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from conformance.registry import all_checks
+from tests.mutants.pool import Results, Seen, judge_all, merged
+from tests.mutants.row import Mutant
+from tests.mutants.table import MUTANTS
+from tests.mutants.zoo import request
+
+FOLDER: Final = Path(__file__).with_name("texts")
+COMMAND: Final = "python -m tests.mutants.snapshots"
+PYTHON: Final = (3, 11)
+"""The texts quote messages of Python itself, which other versions word otherwise."""
+
+_HEAD: Final = "## "
+_STABLE: Final = (
+    (re.compile(r"0x[0-9a-f]{6,}"), "0x…"),
+    # A path of this machine: what lies below the project or below a folder of packages, else the name.
+    (re.compile(r"(?:/[^\s/:'\"`]+)+/(tests/mutants/)"), r"\1"),
+    (re.compile(r"(?:/[^\s/:'\"`]+)*/(?:site-packages|lib/python3\.\d+)/"), ""),
+    (re.compile(r"(?:/[^\s/:'\"`]+)+/(?:src|main)/(?=[a-z_]+/)"), ""),
+    (re.compile(r"/tmp/[^\s:'\"`]*"), "/tmp/…"),
+    (re.compile(r"(\.py|generated/\w+):\d+"), r"\1:…"),
+    (re.compile(r"\b(line|pid|process) \d+\b"), r"\1 …"),
+    (re.compile(r"\b\d{9,}\b"), "<a large number>"),
+)
+
+
+def stable(text: str) -> str:
+    """A text without what differs between machines: folders, line numbers, addresses, sizes of memory."""
+    for pattern, instead in _STABLE:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def told(seen: Seen, check: str) -> str:
+    """What the kit says of a mutant, as a reader sees it."""
+    lines: list[str] = []
+    for finding in seen.findings:
+        lines += [
+            f"contract says: {finding['contract_says']}",
+            f"platform did:  {finding['platform_did']}",
+            f"member:        {finding['member']}",
+            f"location:      {finding['location']}",
+            f"hint:          {finding['hint']}",
+        ]
+    lines.append(f"why:           {all_checks()[check].why}")
+    return stable("\n".join(lines))
+
+
+def _file(check: str) -> Path:
+    return FOLDER / f"{check}.txt"
+
+
+def committed(mutant: Mutant) -> str:
+    """The text that is kept for a mutant and its check; empty if there is none."""
+    file = _file(mutant.check)
+    return _sections(file.read_text()).get(mutant.name, "") if file.exists() else ""
+
+
+def _sections(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in f"\n{text}".split(f"\n{_HEAD}")[1:]:
+        name, _, body = part.partition("\n")
+        found[name] = body.strip("\n")
+    return found
+
+
+def write(judged: Mapping[str, Results], mutants: Iterable[Mutant]) -> None:
+    """Write every file anew, and remove those of checks that no mutant is for."""
+    FOLDER.mkdir(exist_ok=True)
+    by_check: dict[str, dict[str, str]] = {}
+    for one in mutants:
+        seen = judged[request("native", one, twin=False, depth="wanted")["key"]][one.check]
+        by_check.setdefault(one.check, {})[one.name] = told(seen, one.check)
+    for file in FOLDER.glob("*.txt"):
+        file.unlink()
+    for check, sections in by_check.items():
+        text = "\n\n".join(f"{_HEAD}{name}\n{body}" for name, body in sections.items())
+        _file(check).write_text(f"{text}\n")
+
+
+def main() -> int:
+    """Judge the zoo and write the files."""
+    asked = merged(request("native", one, twin=False, depth="wanted") for one in MUTANTS)
+    write(judge_all("native", asked, tell=True), MUTANTS)
+    print(f"wrote {len(list(FOLDER.glob('*.txt')))} files into {FOLDER}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
