@@ -40,7 +40,7 @@ _CARRIED: Final = "conformance"
 """The attribute of a test report that holds, as JSON, `result` and `also`: the results of prerequisites
 that had to be computed for it."""
 _OPTIONS: Final = (
-    "platform", "report", "html", "level", "require", "select", "strict", "config", "timeout", "engine",
+    "platform", "report", "html", "level", "require", "select", "strict", "timeout", "engine",
     "contract", "stub",
 )  # fmt: skip
 _LOOKING: Final = (
