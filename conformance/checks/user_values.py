@@ -123,7 +123,7 @@ def _alone(ctx: CheckContext, case: str) -> Iterator[Finding]:
         writer = "update_block_size_for_backend"
         with contextlib.suppress(Exception, SystemExit):  # config.block-size judges what it raises
             _configs.update_block_size(ctx, done.config)
-    yield from _changed(ctx, writer, field, done.before.get(field), done.config)
+    yield from _changed(ctx, writer, field, _seen(done.before, field), done.config)
 
 
 def _changed(
@@ -132,7 +132,7 @@ def _changed(
     if field.startswith(_OPTIONS) and not is_a(_configs.value_at(config, _OPTIONS), Mapping):
         return  # the platform made an object of its own of the options; what that keeps cannot be seen
     now = dict(ctx.adapter.snapshot(config))
-    change = _configs.differences({field: wanted}, {field: now.get(field, "(absent)")})
+    change = _configs.differences({field: wanted}, {field: _seen(now, field)})
     if change:
         yield ctx.finding(
             writer,
@@ -142,6 +142,15 @@ def _changed(
             + (f", with the options of the {case} config" if case else ""),
             hint=f"Write {field} only where the user left the default.",
         )
+
+
+def _seen(values: Mapping[str, Any], field: str) -> Any:
+    """What a snapshot holds at a field; it may hold a dict of the user's as one value."""
+    if field in values:
+        return values[field]
+    around = next((name for name in values if field.startswith(f"{name}.")), None)
+    inside = None if around is None else _configs.value_at(values[around], field.removeprefix(f"{around}."))
+    return "(absent)" if inside is None else inside
 
 
 def _beside(ctx: CheckContext, case: str, known: list[str]) -> Iterator[Finding]:
@@ -167,7 +176,7 @@ def _beside(ctx: CheckContext, case: str, known: list[str]) -> Iterator[Finding]
             finding
             for field in fields.values()
             if not any(field.rpartition(".")[2] in text for text in told)
-            for finding in _changed(ctx, hook, field, before.get(field), config, case)
+            for finding in _changed(ctx, hook, field, _seen(before, field), config, case)
         ]
         if found:
             yield from found
