@@ -85,7 +85,11 @@ class Booted:
 
     def process(self, name: str) -> str:
         """A process in words."""
-        return "the process" if self.layout == ONE and name == FRONT_END else f"the {name} process"
+        return "the engine's process" if self.layout == ONE and name == FRONT_END else f"the {name} process"
+
+    def inside(self, name: str) -> str:
+        """In which process, as what follows a verb; empty where there is one only."""
+        return "" if self.layout == ONE and name == FRONT_END else f" in {self.process(name)}"
 
     def events(self, *what: str) -> list[dict[str, Any]]:
         """The events of some kinds, in order of time."""
@@ -107,7 +111,7 @@ class Booted:
         if not calls:
             return "no member of the platform had been asked"
         last = calls[-1]
-        return f"the last member asked was `{last['name']}`, in {self.process(last['process'])}"
+        return f"the last member asked was `{last['name']}`{self.inside(last['process'])}"
 
     def stack(self, process: str) -> list[Frame]:
         """Where the threads of a hanging process stood, outermost frame first."""
@@ -165,7 +169,7 @@ def blame(run: Booted) -> Exception:
     Returns:
         The `Violation`, or the `Skip`, to raise.
     """
-    for explain in (_raised_in_hook, _hanging, _died_in_hook, _lacking, _refused, _own_line):
+    for explain in (_raised_in_hook, _hanging, _died, _lacking, _refused, _own_line):
         found = explain(run)
         if found is not None:
             return found
@@ -193,7 +197,7 @@ def _raised_in_hook(run: Booted) -> Violation | None:
         waits = f"; the engine did not notice and was still waiting after {run.boot.seconds:g} s"
     return run.fail(
         event["name"],
-        f"`{event['name']}` raised {event['text']} in {run.process(event['process'])}{_times(run, event)}{waits}",
+        f"`{event['name']}` raised {event['text']}{run.inside(event['process'])}{_times(run, event)}{waits}",
         _advice(run, event),
         place=frame.place if frame else "",
     )
@@ -229,11 +233,8 @@ def _advice(run: Booted, event: Mapping[str, Any]) -> str:
             "config, the environment and the class alone."
         )
     if before:
-        return f"Let `{name}` bear to be called again, on what it has itself left behind."
-    return (
-        f"Let `{name}` work where the engine calls it, which is {run.process(process)}; what it needs may not be "
-        "there yet, or not there at all."
-    )
+        return f"`{name}` has worked before in this run: let it bear what is different about this call."
+    return f"Let `{name}` work where the engine calls it{run.inside(process)}, with what is there then."
 
 
 def _hanging(run: Booted) -> Violation | None:
@@ -248,7 +249,7 @@ def _hanging(run: Booted) -> Violation | None:
         if process in run.boot.stacks or run.boot.ended == "hung":
             return run.fail(
                 name,
-                f"{waited}: `{name}` had not returned in {run.process(process)}{line}",
+                f"{waited}: `{name}` had not returned{run.inside(process)}{line}",
                 f"Let `{name}` return in moments; bound every wait in it.",
                 place=frame.place if frame else "",
             )
@@ -264,10 +265,20 @@ def _hanging(run: Booted) -> Violation | None:
     return None
 
 
-def _died_in_hook(run: Booted) -> Violation | None:
-    """A process ended while a member ran."""
+def _died(run: Booted) -> Violation | None:
+    """A process ended while a member ran, or by the platform's own code."""
     if run.boot.ended == "hung":
         return None
+    for event in run.events("exit"):
+        frame = run.own(_frames(event["frames"]))
+        if frame:
+            return run.fail(
+                frame.function,
+                f"{run.process(event['process'])} ended with status {event['status']} by `os._exit` in "
+                f"`{frame.function}`, line {frame.line}; {run.last_call()}",
+                "Raise where it cannot go on; the engine then says what is wrong and ends its other processes.",
+                place=frame.place,
+            )
     for event in reversed(run.open_calls()):
         name, process = event["name"], event["process"]
         frame = run.own(_printed(run))
@@ -311,10 +322,11 @@ def _own_line(run: Booted) -> Violation | None:
     for told in (*run.events("error"), run.error):
         frame = run.own(_frames(told.get("frames", ())))
         if frame:
-            process = run.process(str(told.get("process", FRONT_END)))
+            inside = run.inside(str(told.get("process", FRONT_END)))
+            inside = "" if " process failed in " in told["text"] else inside
             return run.fail(
                 frame.function,
-                f"`{frame.function}` raised {told['text']} in {process}; {run.last_call()}",
+                f"`{frame.function}` raised {told['text']}{inside}; {run.last_call()}",
                 "Mend the line; the engine runs it where it is told to, with what that process has.",
                 place=frame.place,
             )

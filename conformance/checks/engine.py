@@ -178,7 +178,10 @@ def judge_tokens(run: Booted) -> None:
     first: Sequence[Any] = answer["first"]
     for prompt, tokens in zip(PROMPTS, first, strict=True):
         if isinstance(tokens, str):
-            hook = next((event["name"] for event in run.events("raise")), "validate_request")
+            hook = next(
+                (one["name"] for one in run.events("raise") if one["text"].partition(": ")[2] in tokens),
+                "validate_request",
+            )
             raise run.fail(
                 hook,
                 f"the prompt {short(prompt)} was refused: {tokens}",

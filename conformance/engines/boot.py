@@ -186,6 +186,7 @@ class _Watch:
             hooks_boot.FOLDER: str(self.folder),
             plugin_boot.SPEC: json.dumps(spec),
             "PYTHONPATH": os.pathsep.join(path),
+            "PYTHONFAULTHANDLER": "1",  # a crash prints where
         }
         return {name: value for name, value in env.items() if value is not None}
 

@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from conformance.context import is_a
 
@@ -45,6 +45,7 @@ _CONFIG_HOOKS: Final = ("apply_config_platform_defaults", "check_and_update_conf
 _ENGINES: Final = frozenset({"vllm", "platform_abc", "platforms", "reference_engine"})
 _FRAME: Final = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _write = os.write
+_leave = os._exit  # pyright: ignore[reportPrivateUsage]
 
 
 class _Process(threading.local):
@@ -131,7 +132,8 @@ def told(error: BaseException) -> dict[str, Any]:
 def line_of(error: BaseException) -> str:
     """An exception in one line."""
     try:
-        text = " ".join(str(error).split())
+        # What another process raised may come with its traceback; the frames are told apart.
+        text = " ".join(str(error).partition("\nTraceback (most recent call last)")[0].split())
     except Exception as second:
         text = f"(its text raises {type(second).__name__})"
     text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
@@ -185,6 +187,7 @@ def watch(cls: type, snapshot: Callable[[Any], Mapping[str, Any]]) -> None:
         with contextlib.suppress(Exception):  # a metaclass that lets nobody write to the class
             setattr(cls, name, watched if kind is None else kind(watched))
     sys.addaudithook(_note_start)
+    os._exit = _noted_exit  # pyright: ignore[reportPrivateUsage]
 
 
 def _watched(
@@ -240,3 +243,15 @@ def _note_start(event: str, args: tuple[Any, ...]) -> None:
     """Note that a process is started while a member runs; an audit hook."""
     if _now.depth and event in ("subprocess.Popen", "os.fork", "os.posix_spawn", "os.system"):
         note(event, "starts", command=repr(args[:2])[:_LONGEST])
+
+
+def _noted_exit(status: int = 0) -> NoReturn:
+    """Leave as `os._exit` does, and say from where."""
+    frames = [f"{frame.f_code.co_filename}:{line}:{frame.f_code.co_name}" for frame, line in _callers()]
+    note("os._exit", "exit", status=status, frames=frames)
+    _leave(status)
+
+
+def _callers() -> list[tuple[FrameType, int]]:
+    """The frames that led to the caller, outermost first."""
+    return list(traceback.walk_stack(sys._getframe(2)))[::-1]  # pyright: ignore[reportPrivateUsage]

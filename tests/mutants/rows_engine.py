@@ -6,4 +6,25 @@ from typing import Final
 
 from tests.mutants.row import Mutant
 
-ROWS: Final[tuple[Mutant, ...]] = ()
+_PLAIN: Final = "engine:Unusual"
+
+ROWS: Final = (
+    Mutant("engine:ManyTokens", "engine.in-process", "engine:ManyTokensTwin"),
+    Mutant("engine:LongPrompts", "engine.in-process", _PLAIN),
+    Mutant("engine:SecondLoad", "engine.in-process", _PLAIN),
+    Mutant("engine:Stale", "engine.in-process", _PLAIN),
+    Mutant("engine:Drifting", "engine.in-process", _PLAIN),
+    Mutant("engine:Mixing", "engine.in-process", _PLAIN),
+    Mutant("engine:Beyond", "engine.in-process", _PLAIN),
+    Mutant("engine:Leaves", "engine.in-process", _PLAIN),
+    Mutant("engine:NeedsFront", "engine.processes", _PLAIN),
+    Mutant("engine:CoreRefuses", "engine.processes", _PLAIN),
+    Mutant("engine:CoreGrows", "engine.processes", _PLAIN),
+    Mutant("engine:WorkerNeedsFront", "engine.processes", _PLAIN),
+    Mutant("engine:OtherTokens", "engine.same-tokens", _PLAIN),
+    Mutant("engine:RunsHooks", "engine.timeline", _PLAIN),
+    Mutant("engine:LeavesProcess", "engine.stops", "engine:LeavesProcessTwin"),
+    Mutant("engine:LeavesMemory", "engine.stops", _PLAIN),
+    Mutant("engine:LeavesThread", "engine.stops", "engine:LeavesThreadTwin"),
+)
+"""Every mutant of the native base that only a run of the engine shows."""
