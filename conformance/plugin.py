@@ -7,9 +7,9 @@ rules, warning filters and orders of the user's suite reach none of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pytest
 
@@ -18,7 +18,8 @@ from conformance.answers import result_from_json, result_to_json
 from conformance.catalogue import checks_of
 from conformance.expected import require_known
 from conformance.facts import kit_version
-from conformance.isolation import Host, Opening
+from conformance.isolation import Host, Opening, Template
+from conformance.items import CheckFolder, CheckItem
 from conformance.listing import listing_lines
 from conformance.model import Check, CheckResult, Outcome
 from conformance.plan import Plan, make_plan
@@ -39,6 +40,8 @@ _NAME: Final = "conformance-kit"
 _CARRIED: Final = "conformance"
 """The attribute of a test report that holds, as JSON, `result` and `also`: the results of prerequisites
 that had to be computed for it."""
+_TEMPLATE: Final = "conformance_template"
+"""What the controller of an xdist run tells its workers."""
 _OPTIONS: Final = (
     "platform", "report", "html", "level", "require", "select", "strict", "timeout", "engine",
     "contract", "stub",
@@ -67,41 +70,10 @@ def attach(config: pytest.Config) -> None:
         config.pluginmanager.register(Kit(config), _NAME)
 
 
-class CheckItem(pytest.Item):
-    """One check as pytest sees it."""
+class _Node(Protocol):
+    """A worker as the controller of an xdist run has it."""
 
-    fixturenames: tuple[str, ...] = ()  # conftest files of users look for it on every item
-
-    def __init__(self, *, check: Check, **kwargs: Any) -> None:
-        super().__init__(**kwargs)  # pyright: ignore[reportUnknownMemberType]
-        self.check = check
-        # What conftest files of users read from every item, as if each were a function of a module.
-        self.obj = self.function = check.func
-        self.module = conformance
-        self.cls = self.instance = None
-
-    def runtest(self) -> None:
-        """Never called: the kit has a protocol of its own."""
-        raise NotImplementedError("a check is run by the kit's own protocol")
-
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where the check is, for pytest's listings."""
-        return self.path, None, self.name
-
-
-class CheckFolder(pytest.Directory):
-    """The kit's folder, whose items are the checks of the plan."""
-
-    def __init__(self, *, checks: Iterable[Check], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._checks = tuple(checks)
-
-    def collect(self) -> Iterable[CheckItem]:
-        """One item for each check that the selection keeps."""
-        for check in self._checks:
-            yield CheckItem.from_parent(  # pyright: ignore[reportUnknownMemberType]
-                self, name=check.id, nodeid=f"conformance::{check.id}", check=check
-            )
+    workerinput: dict[str, object]
 
 
 class Kit:
@@ -127,6 +99,7 @@ class Kit:
         self.problem = ""
         self.started = False
         self.finished = False
+        self.template = ""
         self._told: set[str] = set()
         self.stops = Stops()
 
@@ -216,6 +189,7 @@ class Kit:
             checks_from=self.config.getoption("conformance_checks_from"),
             light=plan.is_static(self.checks),
             stubs=self.settings.stub,
+            template=self._template(),
             notify=self._say,
         )
         self._say(f"opening {target.text}")
@@ -229,7 +203,18 @@ class Kit:
         if not self.is_worker:
             self.facts = self.host.facts() if self.opening.status == "ready" else {}
         if self.is_controller:
-            self.host.close()
+            self.template = self.host.share(self.opening).to_json()
+
+    def _template(self) -> Template | None:
+        """The open host that the controller of an xdist run has for its workers."""
+        told: Mapping[str, str] = getattr(self.config, "workerinput", {})
+        text = told.get(_TEMPLATE, "")
+        return Template.from_json(text) if text else None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: _Node) -> None:
+        """Tell an xdist worker where it gets a copy of the host."""
+        node.workerinput[_TEMPLATE] = self.template
 
     def _reports_only(self) -> Settings:
         """The reports that the command line asks for: they are written also when the rest is wrong."""

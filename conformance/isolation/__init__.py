@@ -5,8 +5,8 @@ The process that asks (pytest, the command line) never imports a platform, torch
 
 from __future__ import annotations
 
-from conformance.isolation.client import Host, Opening
+from conformance.isolation.client import Host, Opening, Template
 from conformance.isolation.died import ChildDied
 from conformance.isolation.fresh import Starter
 
-__all__ = ["ChildDied", "Host", "Opening", "Starter"]
+__all__ = ["ChildDied", "Host", "Opening", "Starter", "Template"]

@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 
 from conformance.isolation import reaper
+from conformance.isolation.copies import Copy
 from conformance.isolation.died import ChildDied, from_status
 from conformance.isolation.environment import command
 from conformance.isolation.forked import tail
@@ -31,7 +32,7 @@ class Child:
         output_file: where its stdout and stderr go.
     """
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Copy
     channel: Channel
     output_file: Path
 
@@ -42,19 +43,24 @@ class Child:
 
     def ended(self, within: float) -> ChildDied:
         """Wait for a child that closed its channel, end it if it stays, and say how it died."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(subprocess.TimeoutExpired, TimeoutError):
             self.process.wait(within)
         code = self.process.poll()
         self.end()
+        if isinstance(self.process, Copy):
+            return ChildDied("exit", "unknown", output=self.output)
         return from_status(0 if code is None else code, self.output)
 
     def abort(self) -> str:
         """End a child that hangs; it prints where it stands first. Returns its last lines."""
+        below = reaper.descendants(self.process.pid)  # which lose their parent with it
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGABRT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(subprocess.TimeoutExpired, TimeoutError):
             self.process.wait(0.5)
         self.end()
+        for one in below:
+            reaper.kill_tree(one)
         return self.output
 
     def end(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import signal
 import tempfile
@@ -15,6 +16,7 @@ import attrs
 from conformance.answers import Answer, from_json
 from conformance.isolation import reaper
 from conformance.isolation.child import Child, deadline, start, stop
+from conformance.isolation.copies import ask_for
 from conformance.isolation.died import ChildDied, timed_out
 from conformance.isolation.environment import child_environment, import_path
 from conformance.isolation.wire import Closed, Message
@@ -22,6 +24,7 @@ from conformance.stubs import Stubs
 from conformance.target import Target
 
 _MOMENT = 2.0
+_FOR_COPY = 10.0
 _FOR_FACTS = 15.0
 """Seconds for what only adorns the report: a check says with its own limit that a member hangs."""
 
@@ -59,6 +62,33 @@ class Opening:
 
 
 @attrs.frozen
+class Template:
+    """An open host that gives away copies of itself.
+
+    Args:
+        opening: how it opened.
+        place: the name of its socket; empty where it gives none away.
+    """
+
+    opening: Opening
+    place: str
+
+    def to_json(self) -> str:
+        """As text for another process."""
+        return json.dumps(attrs.asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Template:
+        """What `to_json` made a text of."""
+        data = json.loads(text)
+        told: dict[str, Any] = data["opening"]
+        stubs = Stubs(**{name: tuple(names) for name, names in told.pop("stubs").items()})
+        return Template(
+            Opening(**{**told, "warnings": tuple(told["warnings"]), "stubs": stubs}), data["place"]
+        )
+
+
+@attrs.frozen
 class Ran:
     """What came of one check in the host.
 
@@ -92,6 +122,7 @@ class Host:
         light: only static checks will run, which need no engine where its adapter is lazy.
         stubs: modules that stand-ins are put in place for, where they do not import.
         importable_by_name: true: the host has imported it so.
+        template: an open host of another process, which gives us a copy of itself.
         notify: told in words what takes time.
     """
 
@@ -105,13 +136,21 @@ class Host:
     light: bool = False
     stubs: tuple[str, ...] = ()
     importable_by_name: bool = True
+    template: Template | None = None
     notify: Callable[[str], None] = attrs.field(default=lambda text: None)
     _scratch: Path | None = None
     _child: Child | None = None
     _running: int | None = None
 
     def open(self) -> Opening:
-        """Start the host: import the engine, then the platform."""
+        """Start the host: import the engine, then the platform; or take a copy of one that has."""
+        if self.template is not None:
+            opening, place = self.template.opening, self.template.place
+            copy = ask_for(place, deadline(_FOR_COPY)) if place else None
+            self._child = Child(*copy) if copy else None
+            self.template = None  # one that dies is replaced by a host of our own
+            if copy or opening.status != "ready":
+                return opening
         if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="platform-abc-"))
         path = import_path()
@@ -132,6 +171,19 @@ class Host:
             scratch=self._scratch,
         )
         return self._opening(self._child)
+
+    def share(self, opening: Opening) -> Template:
+        """Let the host give copies of itself to other processes from now on; it runs no check itself any more.
+
+        Args:
+            opening: what `open` returned.
+        """
+        place: str | None = None
+        child = self._ready() if opening.status == "ready" else ""
+        if not isinstance(child, str):
+            with contextlib.suppress(ChildDied):
+                place = self._ask(child, {"do": "share", "limit": self.limit})["shared"]
+        return Template(opening, place or "")
 
     def run(self, check_id: str, limit: float | None = None) -> Ran:
         """Run one check; its death, or the host's, is part of the answer.

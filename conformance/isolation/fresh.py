@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -15,6 +14,7 @@ import attrs
 
 from conformance.isolation import leftovers, slots
 from conformance.isolation.child import deadline, start, stop
+from conformance.isolation.copies import Copy
 from conformance.isolation.died import ChildDied, timed_out
 from conformance.isolation.forked import Extend
 from conformance.isolation.wire import Closed
@@ -70,9 +70,7 @@ class Starter:
         """What the first check that asked was told."""
         asked = json.dumps([function, args, list(self.path)], sort_keys=True)
         file = self.scratch / f"shared-{hashlib.sha256(asked.encode()).hexdigest()[:32]}"
-        self.extend(2 * limit + _SLACK)
-        with file.with_suffix(".lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel opens it again when this process ends
+        with slots.turn([file.with_suffix(".lock")], lambda: self.extend(limit + _SLACK)):
             if not file.exists():
                 part = file.with_suffix(f".{os.getpid()}")
                 part.write_text(json.dumps(self._told(function, args, limit)), encoding="utf-8")
@@ -93,7 +91,8 @@ class Starter:
         def waiting() -> None:
             self.extend(limit + _SLACK)
 
-        with slots.turn(self.scratch, slots.cores(), waiting):
+        turns = [self.scratch / f"turn-{number}" for number in range(slots.cores())]
+        with slots.turn(turns, waiting):
             waiting()
             before = leftovers.look()
             try:
@@ -138,11 +137,11 @@ class Starter:
             stop(child)
 
     @staticmethod
-    def _let_end(process: subprocess.Popen[bytes]) -> None:
+    def _let_end(process: subprocess.Popen[bytes] | Copy) -> None:
         """Give a child that has answered the moment it needs to leave by itself."""
         try:
             process.wait(2.0)
-        except subprocess.TimeoutExpired:
+        except (subprocess.TimeoutExpired, TimeoutError):
             return
 
 

@@ -26,6 +26,7 @@ from conformance.engines.base import Adapter
 from conformance.facts import device_facts
 from conformance.isolation import reaper
 from conformance.isolation.call import describe
+from conformance.isolation.copies import hand_out, listen
 from conformance.isolation.early import Early, begin
 from conformance.isolation.environment import SINGLE_THREAD
 from conformance.isolation.forked import CAN_FORK, Ended, Extend, Forker, ParentGone, Task
@@ -58,6 +59,8 @@ def serve(channel: Channel, boot: Mapping[str, Any]) -> None:
             leave(0)  # the platform's import forked, and this is the copy
         channel.send(opened)
         if session is not None:
+            gc.collect()
+            gc.freeze()  # so that no fork copies what it only reads
             _serve(channel, boot, session)
     except (Closed, ParentGone):
         _clean_up(scratch)
@@ -71,6 +74,7 @@ def _serve(channel: Channel, boot: Mapping[str, Any], session: Session) -> None:
         ParentGone: it did so while a check ran.
     """
     scratch = Path(boot["scratch"])
+    inline = boot["inline"] or not CAN_FORK
     forker = Forker(
         scratch,
         control=channel.descriptor,
@@ -78,12 +82,15 @@ def _serve(channel: Channel, boot: Mapping[str, Any], session: Session) -> None:
         on_start=lambda pid: channel.send({"started": pid}),
         on_extend=lambda seconds: channel.send({"extend": seconds}),
     )
-    inline = boot["inline"] or not CAN_FORK
     early: dict[str, Early] = {}
-    gc.collect()
-    gc.freeze()  # so that no fork copies what it only reads
     while True:
         request = channel.receive()
+        if request["do"] == "share":
+            listener = None if inline else listen(scratch)
+            channel.send({"shared": None if listener is None else listener.getsockname()})
+            if listener is not None:
+                hand_out(listener, channel, scratch, lambda worker: _serve(worker, boot, session))
+            continue
         task, limit, name = session.task(request), float(request["limit"]), str(request.get("id"))
         if request["do"] == "begin":
             if not inline and name not in early:
@@ -92,6 +99,9 @@ def _serve(channel: Channel, boot: Mapping[str, Any], session: Session) -> None:
             continue
         if name in early:
             ended = early.pop(name).wait(channel.descriptor, forker.on_extend)
+            # What a supervisor that was killed should have ended came to us.
+            swept = reaper.sweep(keep={one.pid for one in early.values()})
+            ended = attrs.evolve(ended, left=ended.left + swept)
         else:
             ended = run_inline(task, scratch, session.cls, channel) if inline else forker.run(task, limit)
         channel.send(_reply(ended))

@@ -58,7 +58,7 @@ def _group(pid: int) -> set[int]:
     return found
 
 
-def _runs(pid: int) -> bool:
+def runs(pid: int) -> bool:
     """Say whether a process is there and has not ended."""
     return _read(pid, "stat").rpartition(b")")[2].split()[:1] not in ([], [b"Z"])
 
@@ -97,7 +97,7 @@ def kill_tree(pid: int, *, collected: bool = False) -> None:
     for one in below - trackers:
         kill(one)
     deadline = time.monotonic() + _FOR_TRACKERS
-    while any(_runs(one) for one in trackers) and time.monotonic() < deadline:
+    while any(runs(one) for one in trackers) and time.monotonic() < deadline:
         time.sleep(0.01)
     if not collected or sys.platform != "linux":
         kill_group(pid)

@@ -1,4 +1,4 @@
-"""Turns for what is heavy: no more fresh interpreters of a run at a time than there are cores."""
+"""Turns: no more fresh interpreters of a run at a time than there are cores, and one for each shared call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -24,31 +24,31 @@ def cores() -> int:
 
 
 @contextlib.contextmanager
-def turn(folder: Path, count: int, waiting: Callable[[], None]) -> Generator[None]:
-    """Hold one of `count` turns, which all processes that name the same folder share.
+def turn(files: Iterable[Path], waiting: Callable[[], None]) -> Generator[None]:
+    """Hold one of the turns that the files stand for; all processes that name them share these.
 
     Args:
-        folder: of the run.
-        count: how many may be held at a time.
+        files: one for each turn.
         waiting: called now and then while none is free.
     """
-    held = _take(folder, count)
+    places = tuple(files)
+    held = _take(places)
     told = 0.0
     while held is None:
         if time.monotonic() - told > _NEWS:
             waiting()
             told = time.monotonic()
         time.sleep(_PAUSE)
-        held = _take(folder, count)
+        held = _take(places)
     try:
         yield
     finally:
         os.close(held)  # which gives the turn back, as does the end of this process
 
 
-def _take(folder: Path, count: int) -> int | None:
-    for number in range(count):
-        descriptor = os.open(folder / f"turn-{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _take(files: Iterable[Path]) -> int | None:
+    for file in files:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.isolation import Host
+from conformance.isolation import Host, reaper
 from conformance.isolation.client import Ran
 from conformance.model import Outcome
 from conformance.target import parse
@@ -271,6 +271,8 @@ def test_a_check_that_began_early_has_the_same_answer(host: Host, name: str, tol
     after = _run(host, "no-environment")
     assert after.answer is not None
     assert after.answer.outcome is Outcome.PASS
+    assert host._child is not None
+    assert reaper.descendants(host._child.process.pid) == set()
 
 
 def test_what_began_early_ends_with_the_host(host: Host, folder: Path) -> None:

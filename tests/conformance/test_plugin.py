@@ -135,6 +135,33 @@ def test_a_failed_import_is_one_failure_in_parallel_too(vendor: Vendor) -> None:
     assert list(ran.outcomes.values()).count("fail") == 1
 
 
+def test_xdist_workers_get_copies_of_one_host(vendor: Vendor):
+    """The platform is imported once in a run with workers, and a fresh call that checks share is made once."""
+    vendor.platform(
+        before="import os, pathlib\npathlib.Path('imports').open('a').write(f'{os.getpid()}\\n')\n"
+    )
+    vendor.write("shop.py", "def ask(folder):\n    open(f'{folder}/asked', 'a').write('x')\n    return 7\n")
+    vendor.checks(
+        """
+        import os
+
+        def asking(ctx):
+            ctx.details["host"] = os.getppid()
+            assert ctx.fresh("shop:ask", os.getcwd(), shared=True) == 7
+
+        for number in range(6):
+            sham(f"identity.asking{number}", asking, where="fresh")
+        """
+    )
+    ran = vendor.kit("-n", "2")
+    assert ran.code == 0, ran.out
+    assert len((vendor.folder / "imports").read_text().split()) == 1
+    assert (vendor.folder / "asked").read_text() == "x"
+    assert ran.report is not None
+    hosts = {one["details"].get("host") for one in ran.report["checks"]} - {None}
+    assert len(hosts) == 2
+
+
 def test_a_wrong_name_starts_no_worker(vendor: Vendor) -> None:
     """Under xdist a usage error is the controller's, one line, exit 4."""
     ran = vendor.kit("-n", "2", platform="acme:Acme")
