@@ -128,7 +128,8 @@ TIMELINE: Final[tuple[HookTime, ...]] = (
         "step",
         note="the platform is already chosen, so a general plugin cannot change which one it is",
     ),
-    HookTime("plugins", EVERYWHERE, "log_warnings", least=0, note="an exception is fatal"),
+    # An engine may call it before the general plugins in some processes and after them in others.
+    HookTime("plugins", EVERYWHERE, "log_warnings", least=0, note="an exception is fatal", ordered=False),
     HookTime(
         "command line",
         FRONT,
@@ -215,6 +216,8 @@ TIMELINE: Final[tuple[HookTime, ...]] = (
         when="first when the custom-op module is imported",
         may_change="torch's operator registry",
         note="must be repeatable; an exception is fatal",
+        # Whatever imports the module first decides, before or after the hooks around it.
+        ordered=False,
     ),
     HookTime(
         "worker start",

@@ -57,7 +57,6 @@ def test_front_end_hooks_have_their_order() -> None:
     wanted = (
         "detector",
         "general plugins",
-        "log_warnings",
         "pre_register_and_update",
         "validate_environ",
         "apply_config_platform_defaults",
@@ -68,10 +67,9 @@ def test_front_end_hooks_have_their_order() -> None:
 
 
 def test_worker_hooks_have_their_order() -> None:
-    """Plugins, kernels, worker class, device, model, then the block size."""
+    """Plugins, kernel overrides, worker class, device, model, then the block size."""
     wanted = (
         "general plugins",
-        "import_kernels",
         "register_triton_kernel_overrides",
         "the worker class is imported",
         "set_device",
