@@ -33,10 +33,6 @@ Layout = str
 """`one-process` or `worker-processes`, as in `platform_abc.timeline`."""
 
 _TICK: Final = 0.2
-_STUCK: Final = 20.0
-"""Seconds for which a front end may go on without one of its processes."""
-_LEAVE: Final = 20.0
-"""Seconds that a front end may take to end once its engine is closed."""
 _LINGER: Final = 6.0
 """Seconds that other processes may take to end after it."""
 _TAIL: Final = 6000
@@ -59,6 +55,8 @@ class Plan:
         qualname: of the class in its module.
         seconds: after which the run is ended.
         environment: variables beside those of every child; None for one that has to be absent.
+        patience: seconds for which a front end may go on without one of its processes, and that it may take
+            to end once its engine is closed.
     """
 
     engine: str
@@ -68,6 +66,7 @@ class Plan:
     qualname: str
     seconds: float
     environment: Mapping[str, str | None]
+    patience: float = 20.0
 
 
 def run(settings: dict[str, Any]) -> dict[str, Any]:
@@ -201,13 +200,13 @@ class _Watch:
             now = time.monotonic()
             if done:
                 written = written or now
-                if now > written + _LEAVE:
+                if now > written + self.plan.patience:
                     return "lingered"
             elif now > until:
                 return "hung"
             elif self._lost():
                 alone = alone or now
-                if now > alone + _STUCK:
+                if now > alone + self.plan.patience:
                     return "stuck"
             for pid in (front.pid, *reaper.descendants(front.pid)):
                 self.mapped |= _mapped(pid)
