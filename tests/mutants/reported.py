@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from platform_abc.platform import Platform
+from platform_abc.types import PlatformEnum
 from tests.mutants.good import HERE, Good
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class NoHeads(Good):
         cls, selected_backend: AttentionBackendEnum | None, attn_selector_config: AttentionSelectorConfig
     ) -> str:
         """Name the one backend."""
+        cls._only_own(selected_backend)
         return f"{HERE}.Backend"
 
 
@@ -83,3 +85,16 @@ class MemoryElsewhere(Good):
     @classmethod
     def _driver(cls) -> int:
         raise OSError("the management library answered: not supported")
+
+
+class ChoosesByDevice(Good):
+    """Chooses a compile backend by kinds of device, and has no branch for its own."""
+
+    @classmethod
+    def get_compile_backend(cls) -> str:
+        """Choose by the kind."""
+        if cls._enum is PlatformEnum.CUDA:
+            chosen = "inductor"
+        elif cls._enum is PlatformEnum.CPU:
+            chosen = "eager"
+        return chosen

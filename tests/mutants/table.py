@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants import rows_activation, rows_config, rows_engine, rows_members
+from tests.mutants import rows_activation, rows_config, rows_engine, rows_members, rows_reported
 from tests.mutants.row import Mutant
 
 MUTANTS: Final = (
@@ -12,6 +12,7 @@ MUTANTS: Final = (
     *rows_members.ROWS,
     *rows_config.ROWS,
     *rows_engine.ROWS,
+    *rows_reported.ROWS,
     Mutant("breaks_import:NeverThere", "platform.importable", host=True),
     Mutant("identity:Unspecified", "platform.specified"),
     Mutant("identity:Forgetful", "members.mandatory"),
