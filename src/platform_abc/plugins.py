@@ -1,7 +1,8 @@
 """Plugins found through entry points: discovery, filter, loading, and failures as data.
 
 Every plugin carries the distribution that brought it, so that a message can name what to uninstall
-or to report to. Nothing is imported from `importlib.metadata` until plugins are asked for.
+or to report to. Nothing is imported from `importlib.metadata` until plugins are asked for. The values are
+named tuples, because the first read of `current_platform` comes this way and should not wait for attrs.
 """
 
 from __future__ import annotations
@@ -10,9 +11,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
-
-import attrs
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from platform_abc import envs
 from platform_abc.foreign import describe, traceback_text
@@ -28,8 +27,7 @@ SEE_TRACEBACK: Final = "python -m platform_abc"
 logger = logging.getLogger(__name__)
 
 
-@attrs.frozen
-class Plugin:
+class Plugin(NamedTuple):
     """One entry point of one installed distribution.
 
     Args:
@@ -38,6 +36,7 @@ class Plugin:
         value: what it names, `package.module:function`.
         distribution: the distribution's name; empty if its metadata cannot be read.
         version: the distribution's version; empty likewise.
+        entry_point: what loads it; None for one that was not discovered here.
     """
 
     name: str
@@ -45,7 +44,7 @@ class Plugin:
     value: str
     distribution: str
     version: str
-    _entry_point: EntryPoint | None = attrs.field(default=None, eq=False, repr=False)
+    entry_point: EntryPoint | None = None
 
     @property
     def origin(self) -> str:
@@ -70,15 +69,15 @@ class Plugin:
             ValueError: the entry point's value is malformed.
             TypeError: it is not callable.
         """
-        if self._entry_point is None:
+        if self.entry_point is None:
             raise TypeError(f"plugin {self.title} was not discovered on this machine")
         try:
-            _ = self._entry_point.module, self._entry_point.attr
+            _ = self.entry_point.module, self.entry_point.attr
         except Exception as error:
             raise ValueError(
                 f"its value in entry_points.txt is {self.value!r}, expected package.module:function"
             ) from error
-        loaded: object = self._entry_point.load()
+        loaded: object = self.entry_point.load()
         if not callable(loaded):
             raise TypeError(
                 f"its entry point {self.value} is of type {type(loaded).__name__}, "
@@ -87,8 +86,7 @@ class Plugin:
         return loaded
 
 
-@attrs.frozen(eq=False)
-class PluginFailure:
+class PluginFailure(NamedTuple):
     """A plugin that could not be loaded or run.
 
     Args:
@@ -104,8 +102,7 @@ class PluginFailure:
     traceback: str
 
 
-@attrs.frozen(eq=False)
-class LoadedPlugins:
+class LoadedPlugins(NamedTuple):
     """What loading one group gave.
 
     Args:
@@ -279,7 +276,7 @@ def _run(found: LoadedPlugins, progress: Callable[[str, str], None]) -> LoadedPl
             failures.append(failure(plugin, "run", error))
         else:
             ran.append((plugin, function))
-    return attrs.evolve(found, loaded=tuple(ran), failures=tuple(failures))
+    return found._replace(loaded=tuple(ran), failures=tuple(failures))
 
 
 def _plugin(entry: EntryPoint) -> Plugin:

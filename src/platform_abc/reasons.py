@@ -7,18 +7,20 @@ import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 
-import attrs
-
 logger = logging.getLogger(__name__)
 
 
-@attrs.define(eq=False, repr=False)
 class Reasons:
-    """What a detector says while it runs; `quiet` while the winner is asked again."""
+    """What a detector says while it runs.
 
-    quiet: bool = False
-    said: list[str] = attrs.field(factory=list[str])
-    warned: list[str] = attrs.field(factory=list[str])
+    Args:
+        quiet: keep nothing, while the winner is asked again.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.said: list[str] = []
+        self.warned: list[str] = []
 
 
 _reasons: contextvars.ContextVar[Reasons | None] = contextvars.ContextVar(

@@ -2,6 +2,9 @@
 
 The same code resolves our own platforms and explains how another engine chooses its own. It raises
 nothing but `ResolutionError`, whose `report` tells what happened until then.
+
+The first read of `current_platform` waits for this, so neither attrs nor the report, which few ask for, is
+imported before there is a report to make.
 """
 
 from __future__ import annotations
@@ -13,33 +16,33 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-
-import attrs
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from platform_abc import envs
+from platform_abc.candidates import Candidate, Detector, left_out, source_of, tried
 from platform_abc.errors import ConfigError, QualnameError, ResolutionError
-from platform_abc.foreign import describe, plain, shown, traceback_text
+from platform_abc.foreign import describe, shown, traceback_text
 from platform_abc.plugins import (
     GENERAL_PLUGINS_GROUP,
     PLATFORM_PLUGINS_GROUP,
     SEE_TRACEBACK,
     Plugin,
-    PluginFailure,
     load_plugins_by_group,
 )
 from platform_abc.qualname import resolve_obj_by_qualname
 from platform_abc.reasons import Reasons, listening
-from platform_abc.resolution_report import DetectorOutcome, ResolutionReport
 
-Detector = Callable[[], str | None]
+if TYPE_CHECKING:
+    from platform_abc.resolution_report import ResolutionReport
+
 Progress = Callable[[str, str], None]
 """Called with what is about to happen and to whom, `("asking", "npu (vendor 1.0)")`."""
 
 logger = logging.getLogger(__name__)
 
 
-@attrs.frozen(eq=False, repr=False)
-class ResolutionSpec:
+class ResolutionSpec(NamedTuple):
     """How one engine chooses its platform.
 
     Args:
@@ -66,7 +69,7 @@ class ResolutionSpec:
     builtins: Mapping[str, Detector]
     unspecified: str
     target: Callable[[Mapping[str, str]], str] = envs.target_device
-    forced: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    forced: Mapping[str, str] = MappingProxyType({})
     platform_group: str = PLATFORM_PLUGINS_GROUP
     groups: tuple[str, ...] = (PLATFORM_PLUGINS_GROUP, GENERAL_PLUGINS_GROUP)
     plugins_variable: str = envs.PLUGINS
@@ -98,82 +101,104 @@ def resolve(
             does not import or cannot be made, or whatever else a plugin makes fail; `error.report`
             is the report, the cause is chained. Only `KeyboardInterrupt` passes as it is.
     """
+    run = start(spec, first_read=first_read, progress=progress)
+    report = run.report()
+    if run.error is not None:
+        run.error.report = report
+        raise run.error
+    return run.platform, report
+
+
+def start(
+    spec: ResolutionSpec, *, first_read: tuple[str, ...] = (), progress: Progress | None = None
+) -> Resolution:
+    """Choose the platform class and make its one object, without a report; it can be asked for later.
+
+    Args:
+        spec: the engine's rules and detectors.
+        first_read: the stack of the read that asks, for the report.
+        progress: told of each step before it starts.
+
+    Returns:
+        The resolution, with the platform object or the error that `resolve` would raise.
+    """
     envs.configure_logging()
-    run = _Run(spec, progress)
-    started = time.perf_counter()
-    platform: object = None
-    error: ResolutionError | None = None
-    try:
-        platform = run.choose_and_make()
-    except ResolutionError as raised:
-        error = raised
-    except KeyboardInterrupt:
-        raise
-    except BaseException as raised:  # noqa: BLE001  (an odd object of a plugin, in a place not thought of)
-        error = ResolutionError(f"{describe(raised)} was raised while {run.step}")
-        error.__cause__ = raised
-    report = ResolutionReport(
-        engine=spec.engine,
-        detectors=tuple(run.outcomes),
-        winner=run.winner,
-        chosen=run.chosen if error is None else "",
-        why=run.why,
-        error=str(error) if error is not None else "",
-        traceback=traceback_text(error) if error is not None else "",
-        warnings=tuple(run.warnings),
-        first_read=first_read,
-        variables=_variables(spec),
-        packages=_packages(spec, run.plugins),
-        process={
-            "pid": str(os.getpid()),
-            "thread": threading.current_thread().name,
-            "python": ".".join(str(part) for part in sys.version_info[:3]),
-            "executable": sys.executable,
-        },
-        seconds=time.perf_counter() - started,
-    )
-    if error is not None:
-        error.report = report
-        raise error
-    return platform, report
+    run = Resolution(spec, progress, first_read)
+    run.go()
+    return run
 
 
-@attrs.define(eq=False, repr=False)
-class _Candidate:
-    """A detector that can be asked."""
+class Resolution:
+    """One resolution: the rules as methods, what happened as fields.
 
-    name: str
-    detector: Detector
-    source: str
-    plugin: Plugin | None = None
+    Args:
+        spec: the engine's rules and detectors.
+        told: is told of each step before it starts.
+        first_read: the stack of the read that asks.
+    """
 
-    def outcome(self) -> DetectorOutcome:
-        return DetectorOutcome(
-            name=self.name,
-            kind="built-in" if self.plugin is None else "out-of-tree",
-            source=self.source,
-            distribution=self.plugin.origin if self.plugin is not None else "",
+    def __init__(self, spec: ResolutionSpec, told: Progress | None, first_read: tuple[str, ...]) -> None:
+        self.spec = spec
+        self.told = told
+        self.first_read = first_read
+        self.step = "starting"
+        self.outcomes: list[Candidate] = []
+        self.warnings: list[str] = []
+        self.plugins: list[Plugin] = []
+        self.active: list[Candidate] = []
+        self.unusable: list[str] = []
+        self.winner = self.chosen = self.why = ""
+        self.decided_by = "resolution"
+        self.platform: object = None
+        self.error: ResolutionError | None = None
+        self.variables: dict[str, str] = {}
+        self.thread = threading.current_thread().name
+        self.seconds = 0.0
+
+    def go(self) -> None:
+        """Choose and make the platform, or keep the error that ended it.
+
+        Raises:
+            KeyboardInterrupt: as it is.
+        """
+        started = time.perf_counter()
+        try:
+            self.platform = self.choose_and_make()
+        except ResolutionError as raised:
+            self.error = raised
+        except KeyboardInterrupt:
+            raise
+        except BaseException as raised:  # noqa: BLE001  (an odd object of a plugin, in a place not thought of)
+            self.error = ResolutionError(f"{describe(raised)} was raised while {self.step}")
+            self.error.__cause__ = raised
+        self.variables = _variables(self.spec)
+        self.seconds = time.perf_counter() - started
+
+    def report(self) -> ResolutionReport:
+        """Return the report; the versions of packages are looked up when it is made."""
+        from platform_abc.resolution_report import ResolutionReport
+
+        error = self.error
+        return ResolutionReport(
+            engine=self.spec.engine,
+            detectors=tuple(each.outcome() for each in self.outcomes),
+            winner=self.winner,
+            chosen=self.chosen if error is None else "",
+            why=self.why,
+            error=str(error) if error is not None else "",
+            traceback=traceback_text(error) if error is not None else "",
+            warnings=tuple(self.warnings),
+            first_read=self.first_read,
+            variables=self.variables,
+            packages=_packages(self.spec, self.plugins),
+            process={
+                "pid": str(os.getpid()),
+                "thread": self.thread,
+                "python": ".".join(str(part) for part in sys.version_info[:3]),
+                "executable": sys.executable,
+            },
+            seconds=self.seconds,
         )
-
-
-@attrs.define(eq=False, repr=False)
-class _Run:
-    """One resolution in progress: the rules as methods, what happened as fields."""
-
-    spec: ResolutionSpec
-    told: Progress | None
-    step: str = "starting"
-    outcomes: list[DetectorOutcome] = attrs.field(factory=list[DetectorOutcome])
-    warnings: list[str] = attrs.field(factory=list[str])
-    plugins: list[Plugin] = attrs.field(factory=list[Plugin])
-    active: list[tuple[_Candidate, DetectorOutcome]] = attrs.field(
-        factory=list[tuple[_Candidate, DetectorOutcome]]
-    )
-    unusable: list[str] = attrs.field(factory=list[str])
-    winner: str = ""
-    decided_by: str = "resolution"
-    chosen: str = ""
-    why: str = ""
 
     def progress(self, step: str, subject: str) -> None:
         """Keep what is about to happen and to whom, for an error, and tell who wants to know."""
@@ -189,7 +214,7 @@ class _Run:
             raise ResolutionError(str(error)) from error
         forced = self.spec.forced.get(target)
         builtins = [
-            _Candidate(name, detector, _source(detector)) for name, detector in self.spec.builtins.items()
+            Candidate(name, detector, source_of(detector)) for name, detector in self.spec.builtins.items()
         ]
         if forced is not None:
             self._force(target, forced, builtins)
@@ -197,11 +222,11 @@ class _Run:
             self._detect(builtins)
         return self._make()
 
-    def _force(self, target: str, name: str, builtins: list[_Candidate]) -> None:
+    def _force(self, target: str, name: str, builtins: list[Candidate]) -> None:
         """Ask one built-in detector, because the target says so; it alone decides."""
         for candidate in builtins:
             if candidate.name != name:
-                self.outcomes.append(candidate.outcome())
+                self.outcomes.append(candidate)
                 continue
             self._ask(candidate)
         self._refuse_unusable()
@@ -211,12 +236,12 @@ class _Run:
                 f"the target device is set to {target!r}, but the detector {name!r} "
                 + (f"failed: {failed.error}" if failed.error else "answered None")
             )
-        self.winner, self.chosen = name, self.active[0][1].answer or ""
+        self.winner, self.chosen = name, self.active[0].answer or ""
         self.decided_by = f"detector {name}"
         self.why = f"the target device is set to {target!r}, which decides at once; nothing else was asked"
         logger.debug("platform %s was selected explicitly", self.chosen)
 
-    def _detect(self, builtins: list[_Candidate]) -> None:
+    def _detect(self, builtins: list[Candidate]) -> None:
         """Ask every detector, then decide: out-of-tree before built-in, and never between two."""
         loaded, not_asked = self._load_plugins()
         for candidate in (*builtins, *loaded):
@@ -224,20 +249,20 @@ class _Run:
         self.outcomes += not_asked
         self._refuse_unusable()
         for kind in ("out-of-tree", "built-in"):
-            those = [(each, outcome) for each, outcome in self.active if outcome.kind == kind]
+            those = [each for each in self.active if each.kind == kind]
             if len(those) > 1:
-                names = ", ".join(sorted(outcome.title for _, outcome in those))
+                names = ", ".join(sorted(each.title for each in those))
                 raise ResolutionError(
                     f"only one {kind} platform can be active, but {len(those)} detectors answered: {names}; "
                     + self._how_to_choose(kind)
                 )
             if those:
-                self._win(*those[0])
+                self._win(those[0])
                 return
         self._nothing_detected()
 
-    def _load_plugins(self) -> tuple[list[_Candidate], list[DetectorOutcome]]:
-        """Import the out-of-tree detectors; return them, and the outcomes of those left out."""
+    def _load_plugins(self) -> tuple[list[Candidate], list[Candidate]]:
+        """Import the out-of-tree detectors; return them, and those left out."""
         self.progress("loading the plugins of", self.spec.platform_group)
         found = load_plugins_by_group(
             self.spec.platform_group,
@@ -252,55 +277,53 @@ class _Run:
         for failed in found.failures:
             self.warnings.append(f"plugin {failed.plugin.title} failed to load: {failed.error}")
         not_asked = [
-            *(_plugin_outcome(each.plugin, "failed", each) for each in found.failures),
-            *(_plugin_outcome(plugin, "filtered") for plugin in found.filtered),
+            *(left_out(each.plugin, each) for each in found.failures),
+            *(left_out(plugin) for plugin in found.filtered),
         ]
         candidates = [
-            _Candidate(plugin.name, _as_detector(function), plugin.value, plugin)
+            Candidate(plugin.name, _as_detector(function), plugin.value, plugin)
             for plugin, function in found.loaded
         ]
         return candidates, not_asked
 
-    def _ask(self, candidate: _Candidate) -> None:
+    def _ask(self, candidate: Candidate) -> None:
         """Ask one detector; an exception counts as not active."""
-        outcome = candidate.outcome()
-        self.progress("asking detector", outcome.title)
+        self.progress("asking detector", candidate.title)
         reasons = Reasons()
         started = time.perf_counter()
         answer: object = None
         problem: BaseException | None = None
         with listening(reasons, self.spec.reasons_logger):
             try:
-                answer = plain(candidate.detector())
+                answer = candidate.ask()
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001  (SystemExit and worse count as not active)
                 problem = error
         if problem is not None and not isinstance(problem, Exception) and not self.spec.survives_exit:
             raise ResolutionError(
-                f"detector {outcome.title} raised {describe(problem)}, which {self.spec.engine} does not catch: "
-                "it ends the process"
+                f"detector {candidate.title} raised {describe(problem)}, which {self.spec.engine} does not "
+                "catch: it ends the process"
             ) from problem
-        seconds = time.perf_counter() - started
-        outcome = attrs.evolve(outcome, reasons=tuple(reasons.said), seconds=seconds, state="inactive")
+        candidate.seconds = time.perf_counter() - started
+        candidate.reasons, candidate.state = tuple(reasons.said), "inactive"
         self.warnings += reasons.warned
         if problem is not None:
-            outcome = attrs.evolve(
-                outcome, state="failed", error=describe(problem), traceback=traceback_text(problem)
-            )
-            self._report_failure(outcome)
+            candidate.state, candidate.error = "failed", describe(problem)
+            candidate.traceback = traceback_text(problem)
+            self._report_failure(candidate)
         elif isinstance(answer, str) and answer:
-            outcome = attrs.evolve(outcome, state="active", answer=answer)
-            self.active.append((candidate, outcome))
+            candidate.state, candidate.answer = "active", answer
+            self.active.append(candidate)
         elif answer is not None:
-            outcome = attrs.evolve(outcome, state="failed", error=f"answered {shown(answer)}")
+            candidate.state, candidate.error = "failed", f"answered {shown(answer)}"
             self.unusable.append(
-                f"detector {outcome.title} answered {shown(answer)}, expected the dotted name of a class, "
+                f"detector {candidate.title} answered {shown(answer)}, expected the dotted name of a class, "
                 "or None when its device is absent"
             )
-        self.outcomes.append(outcome)
+        self.outcomes.append(candidate)
 
-    def _report_failure(self, outcome: DetectorOutcome) -> None:
+    def _report_failure(self, outcome: Candidate) -> None:
         if outcome.kind == "built-in":
             logger.debug("built-in detector %s failed:\n%s", outcome.name, outcome.traceback)
             return
@@ -315,41 +338,41 @@ class _Run:
         if self.unusable:
             raise ResolutionError("; ".join(sorted(self.unusable)))
 
-    def _win(self, candidate: _Candidate, outcome: DetectorOutcome) -> None:
+    def _win(self, winner: Candidate) -> None:
         """Ask the winner again for its name; the two answers must agree."""
-        self.winner, self.decided_by = candidate.name, f"detector {outcome.title}"
-        self.progress("asking again detector", outcome.title)
+        self.winner, self.decided_by = winner.name, f"detector {winner.title}"
+        self.progress("asking again detector", winner.title)
         again: object = None
         with listening(Reasons(quiet=True), self.spec.reasons_logger):
             try:
-                again = plain(candidate.detector())
+                again = winner.ask()
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
                 raise ResolutionError(
-                    f"detector {outcome.title} answered {outcome.answer!r} when first asked "
+                    f"detector {winner.title} answered {winner.answer!r} when first asked "
                     f"and raised when asked again: {describe(error)}"
                 ) from error
-        if not isinstance(again, str) or (self.spec.same_answer_twice and again != outcome.answer):
+        if not isinstance(again, str) or (self.spec.same_answer_twice and again != winner.answer):
             raise ResolutionError(
-                f"detector {outcome.title} answered {outcome.answer!r} when first asked and {shown(again)} when "
+                f"detector {winner.title} answered {winner.answer!r} when first asked and {shown(again)} when "
                 "asked again; it must answer the same every time"
             )
         self.chosen = again
-        if outcome.kind == "out-of-tree":
-            over = sorted(each.title for _, each in self.active if each.kind == "built-in")
+        if winner.kind == "out-of-tree":
+            over = sorted(each.title for each in self.active if each.kind == "built-in")
             beaten = f", which wins over the built-in {', '.join(over)}" if over else ""
-            self.why = f"the out-of-tree detector {outcome.title} is active{beaten}"
-            logger.info("platform plugin %s is activated: %s", outcome.title, self.chosen)
+            self.why = f"the out-of-tree detector {winner.title} is active{beaten}"
+            logger.info("platform plugin %s is activated: %s", winner.title, self.chosen)
         else:
-            self.why = f"the built-in detector {outcome.name} is the only active one"
-            logger.debug("detected platform %s: %s", outcome.name, self.chosen)
+            self.why = f"the built-in detector {winner.name} is the only active one"
+            logger.debug("detected platform %s: %s", winner.name, self.chosen)
 
     def _nothing_detected(self) -> None:
         self.chosen = self.spec.unspecified
         self.why = "no detector is active"
-        tried = "; ".join(_tried(self.outcomes)) or "there is no detector"
-        text = f"no platform was detected, so {self.chosen} stands in, on which nothing runs. Tried: {tried}"
+        told = "; ".join(tried(self.outcomes)) or "there is no detector"
+        text = f"no platform was detected, so {self.chosen} stands in, on which nothing runs. Tried: {told}"
         self.warnings.append(text)
         logger.warning("%s", text)
 
@@ -398,38 +421,9 @@ class _Run:
         )
 
 
-def _plugin_outcome(plugin: Plugin, state: str, failed: PluginFailure | None = None) -> DetectorOutcome:
-    return DetectorOutcome(
-        name=plugin.name,
-        kind="out-of-tree",
-        source=plugin.value,
-        distribution=plugin.origin,
-        state="failed" if state == "failed" else "filtered",
-        error=failed.error if failed is not None else "",
-        traceback=failed.traceback if failed is not None else "",
-    )
-
-
 def _as_detector(function: Callable[[], object]) -> Detector:
     """Take a plugin's function as a detector; its answer is checked when it is asked."""
     return function  # type: ignore[return-value]
-
-
-def _source(detector: Detector) -> str:
-    module = getattr(detector, "__module__", "?")
-    return f"{module}:{getattr(detector, '__qualname__', repr(detector))}"
-
-
-def _tried(outcomes: list[DetectorOutcome]) -> list[str]:
-    """What each detector said, those with the same words together."""
-    by_reason: dict[str, list[str]] = {}
-    for each in outcomes:
-        said = {"failed": f"failed with {each.error}", "filtered": "kept out by the plugin filter"}.get(
-            each.state
-        )
-        reason = said or (each.reasons[-1] if each.reasons else "answered None")
-        by_reason.setdefault(reason, []).append(each.title)
-    return [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
 
 
 def _has(cls: type, name: str) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from platform_abc import envs
 from platform_abc.errors import ResolutionError
-from platform_abc.resolution import ResolutionSpec, resolve, stack_of_reader
+from platform_abc.resolution import Resolution, ResolutionSpec, stack_of_reader, start
 from platform_abc.turn import Turn
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ class Resolver:
         self._spec = spec
         self._skip = (__file__, *skip)
         self._turn = Turn("resolving the platform", timeout)
-        self._result: tuple[object, ResolutionReport] | None = None
+        self._done: Resolution | None = None
+        self._report: ResolutionReport | None = None
 
     def platform(self) -> object:
         """Return the platform object; the first call resolves, and after a failure the next one again.
@@ -45,7 +46,7 @@ class Resolver:
             ResolutionError: it cannot be resolved, is being resolved by this very thread, or
                 another thread takes too long.
         """
-        return self._resolved()[0]
+        return self._resolved().platform
 
     def report(self) -> ResolutionReport:
         """Return the report of the resolution; resolves if that has not happened yet.
@@ -53,15 +54,18 @@ class Resolver:
         Raises:
             ResolutionError: as `platform`; the error's `report` is then the report.
         """
-        return self._resolved()[1]
+        done = self._resolved()
+        if self._report is None:
+            self._report = done.report()
+        return self._report
 
     def reset(self) -> None:
         """Forget the platform, so that the next read resolves again; for tests only."""
-        self._result = None
+        self._done = self._report = None
 
-    def _resolved(self) -> tuple[object, ResolutionReport]:
-        if self._result is not None:
-            return self._result
+    def _resolved(self) -> Resolution:
+        if self._done is not None:
+            return self._done
         if self._turn.is_mine:
             raise ResolutionError(
                 f"current_platform is read while it is being resolved (now {self._turn.step}): a detector and "
@@ -71,10 +75,12 @@ class Resolver:
         with self._turn.taken():
             return self._first()
 
-    def _first(self) -> tuple[object, ResolutionReport]:
+    def _first(self) -> Resolution:
         """Resolve, unless another thread has done so while this one waited."""
-        if self._result is None:
-            self._result = resolve(
-                self._spec(), first_read=stack_of_reader(self._skip), progress=self._turn.remember
-            )
-        return self._result
+        if self._done is None:
+            run = start(self._spec(), first_read=stack_of_reader(self._skip), progress=self._turn.remember)
+            if run.error is not None:
+                run.error.report = run.report()
+                raise run.error
+            self._done = run
+        return self._done

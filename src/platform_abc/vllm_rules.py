@@ -8,10 +8,13 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from platform_abc.errors import MissingDependency
-from platform_abc.resolution import Detector, ResolutionSpec
+from platform_abc.resolution import ResolutionSpec
+
+if TYPE_CHECKING:
+    from platform_abc.candidates import Detector
 
 PLATFORM_GROUP: Final = "vllm.platform_plugins"
 GROUPS: Final = (

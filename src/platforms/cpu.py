@@ -7,7 +7,6 @@ host, which all ranks share.
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Final
 
 from platform_abc.errors import ConfigError, DeviceUnavailable, NotSupported
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from platform_abc.config import EngineConfig
 
-_UUID_SPACE: Final = uuid.UUID("6f2a3c62-93a3-5d0e-8a1b-4f2f6f7f0c11")
+_UUID_SPACE: Final = "6f2a3c62-93a3-5d0e-8a1b-4f2f6f7f0c11"
 """Keeps the machine's own identifier out of what this platform tells."""
 
 _DTYPES: Final = {
@@ -131,8 +130,11 @@ class CpuPlatform(TorchPlatform):
                 "give the system a machine id: run `systemd-machine-id-setup`, or mount the host's "
                 "/etc/machine-id into the container",
             )
+        import uuid
+
         node = cls._node(device_id)
-        return f"CPU-{uuid.uuid5(_UUID_SPACE, identifier + ('' if node is None else f'/node{node}'))}"
+        named = identifier + ("" if node is None else f"/node{node}")
+        return f"CPU-{uuid.uuid5(uuid.UUID(_UUID_SPACE), named)}"
 
     @classmethod
     def get_device_total_memory(cls, device_id: int = 0) -> int:

@@ -14,14 +14,17 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from platform_abc import envs
 from platform_abc.errors import ConfigError
 from platform_abc.foreign import describe
 from platform_abc.reasons import explain
-from platform_abc.resolution import Detector, ResolutionSpec
+from platform_abc.resolution import ResolutionSpec
 from platforms.torch_build import Build, torch_build
+
+if TYPE_CHECKING:
+    from platform_abc.candidates import Detector
 
 CPU: Final = "platforms.cpu.CpuPlatform"
 ZEN_CPU: Final = "platforms.zen_cpu.ZenCpuPlatform"

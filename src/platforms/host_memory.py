@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
-
-import attrs
+from typing import Final, NamedTuple
 
 ROOT: Final = Path("/")
 _NO_LIMIT: Final = 1 << 60  # version 1 groups spell "unlimited" as the largest page-aligned number
 _KIB: Final = 1024
 
 
-@attrs.frozen
-class MemoryState:
+class MemoryState(NamedTuple):
     """Memory in bytes at one moment.
 
     Args:
@@ -120,6 +116,8 @@ def _without_proc(root: Path) -> MemoryState | None:
 
 def _macos_free_pages() -> int | None:
     """Count pages that macOS could hand out: free, inactive, speculative and purgeable."""
+    import subprocess
+
     try:
         text = subprocess.run(["vm_stat"], capture_output=True, text=True, timeout=5, check=True).stdout
     except (OSError, subprocess.SubprocessError):

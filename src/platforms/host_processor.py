@@ -6,9 +6,7 @@ As in `host_memory`, functions take the root of the file system, and an absent f
 from __future__ import annotations
 
 import os
-import platform
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Final
@@ -74,6 +72,8 @@ def processor_name(root: Path = ROOT) -> str:
         named = _sysctl("machdep.cpu.brand_string")
         if named:
             return named
+    import platform
+
     return platform.machine() or "cpu"
 
 
@@ -118,6 +118,8 @@ def _sysctl(name: str) -> str:
 
 
 def _output(*command: str) -> str:
+    import subprocess
+
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.SubprocessError):

@@ -7,9 +7,7 @@ import importlib.util
 import logging
 import re
 from pathlib import Path
-from typing import Literal
-
-import attrs
+from typing import Literal, NamedTuple
 
 Build = Literal["missing", "cpu", "cuda", "rocm", "xpu", "gpu"]
 """`gpu` is a build for some accelerator that its metadata does not name."""
@@ -26,8 +24,7 @@ _LOCAL: tuple[tuple[str, Build], ...] = (
 _VERSION_FILE: tuple[tuple[str, Build], ...] = (("hip", "rocm"), ("cuda", "cuda"), ("xpu", "xpu"))
 
 
-@attrs.frozen
-class TorchBuild:
+class TorchBuild(NamedTuple):
     """The installed torch.
 
     Args:

@@ -9,7 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from platform_abc.resolution import Detector, ResolutionSpec
+from platform_abc.candidates import Detector
+from platform_abc.resolution import ResolutionSpec
 from tests.platform_abc.fake_distributions import STRUCTURAL_PLATFORM, distribution
 
 GROUP = "platform_abc.platform_plugins"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 
 from platform_abc import detect_child
@@ -28,5 +27,5 @@ def _raises() -> str:
 )
 def test_a_difference_from_the_engine_is_a_warning(confirm: object, warnings: tuple[str, ...]) -> None:
     """Agreement is silent; another answer, or an error, is told."""
-    spec = attrs.evolve(SPEC, confirm=confirm)
+    spec = SPEC._replace(confirm=confirm)
     assert detect_child._confirmed(REPORT, spec).warnings == warnings

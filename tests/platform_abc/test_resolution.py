@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from platform_abc.candidates import Candidate, Detector
 from platform_abc.errors import ResolutionError
 from platform_abc.reasons import explain
-from platform_abc.resolution import Detector, resolve
+from platform_abc.resolution import Resolution, resolve
 from tests.platform_abc.fake_distributions import distribution
 from tests.platform_abc.resolution_parts import (  # noqa: F401  fixtures are found by name
     GROUP,
@@ -119,18 +120,16 @@ def test_no_active_detector_gives_the_unspecified_platform(
 @given(st.lists(st.booleans(), max_size=5), st.lists(st.booleans(), max_size=4))
 def test_at_most_one_wins_and_never_by_chance(builtins: list[bool], outside: list[bool]) -> None:
     """For every combination of answers: out-of-tree first, two are an error, none is unspecified."""
-    from platform_abc import resolution
-
     detectors = {
         f"b{i}": answer(f"rs_platforms.{'One' if on else ''}" if on else None)
         for i, on in enumerate(builtins)
     }
     candidates = [
-        resolution._Candidate(f"o{i}", answer("rs_platforms.Two" if on else None), "x:y", _plugin(f"o{i}"))
+        Candidate(f"o{i}", answer("rs_platforms.Two" if on else None), "x:y", _plugin(f"o{i}"))
         for i, on in enumerate(outside)
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resolution._Run, "_load_plugins", lambda self: (candidates, []))
+        patch.setattr(Resolution, "_load_plugins", lambda self: (candidates, []))
         if sum(outside) > 1 or (not any(outside) and sum(builtins) > 1):
             with pytest.raises(ResolutionError, match="only one"):
                 resolve(spec(**detectors))
@@ -293,17 +292,13 @@ def test_a_winner_that_answers_differently_is_an_error(second: object) -> None:
 
 def test_an_engine_that_takes_the_second_answer_is_explained_so() -> None:
     """The same code explains engines that do not compare."""
-    import attrs
-
-    loose = attrs.evolve(spec(a=_in_turn("rs_platforms.One", "rs_platforms.Two")), same_answer_twice=False)
+    loose = spec(a=_in_turn("rs_platforms.One", "rs_platforms.Two"))._replace(same_answer_twice=False)
     assert resolve(loose)[1].chosen == "rs_platforms.Two"
 
 
 def test_an_engine_that_exits_with_its_detector_is_explained_so() -> None:
     """Where the engine catches only exceptions, `SystemExit` ends it."""
-    import attrs
-
-    fragile = attrs.evolve(spec(a=raising(SystemExit(3))), survives_exit=False)
+    fragile = spec(a=raising(SystemExit(3)))._replace(survives_exit=False)
     with pytest.raises(ResolutionError, match="raised SystemExit: 3, which platform-abc does not catch"):
         resolve(fragile)
 
@@ -339,8 +334,6 @@ def test_a_detector_explains_itself_once(caplog: pytest.LogCaptureFixture) -> No
 
 def test_what_the_engine_logs_becomes_reasons() -> None:
     """For engines whose detectors log; the logger is left as it was, and nothing is printed twice."""
-    import attrs
-
     listened = logging.getLogger("rs_engine.platforms")
 
     def detector() -> str | None:
@@ -348,15 +341,13 @@ def test_what_the_engine_logs_becomes_reasons() -> None:
         return "rs_platforms.One"
 
     before = (listened.level, listened.propagate, list(listened.handlers))
-    _, report = resolve(attrs.evolve(spec(a=detector), reasons_logger="rs_engine.platforms"))
+    _, report = resolve(spec(a=detector)._replace(reasons_logger="rs_engine.platforms"))
     assert report.detectors[0].reasons == ("found 1",)
     assert (listened.level, listened.propagate, list(listened.handlers)) == before
 
 
 def test_what_the_engine_logs_is_shown_as_it_would_have_been(caplog: pytest.LogCaptureFixture) -> None:
     """Its warning once, its debug message not, at the level that was set."""
-    import attrs
-
     listened = logging.getLogger("rs_engine.platforms")
 
     def detector() -> str | None:
@@ -365,9 +356,7 @@ def test_what_the_engine_logs_is_shown_as_it_would_have_been(caplog: pytest.LogC
         return None
 
     with caplog.at_level(logging.WARNING, "rs_engine"):
-        resolve(
-            attrs.evolve(spec(a=detector, b=answer("rs_platforms.One")), reasons_logger="rs_engine.platforms")
-        )
+        resolve(spec(a=detector, b=answer("rs_platforms.One"))._replace(reasons_logger="rs_engine.platforms"))
     assert caplog.messages == ["an old driver"]
 
 

@@ -11,8 +11,9 @@ from types import ModuleType
 
 import pytest
 
+from platform_abc.candidates import Detector
 from platform_abc.errors import ResolutionError
-from platform_abc.resolution import Detector, ResolutionSpec
+from platform_abc.resolution import ResolutionSpec
 from platform_abc.resolver import Resolver
 from tests.platform_abc.fake_distributions import STRUCTURAL_PLATFORM
 

@@ -33,6 +33,19 @@ def test_own_modules_cost_less_than_15_ms_of_self_time():
     assert 0 < min(sums[1:]) < OWN_SELF_TIME_MS, sums
 
 
+def test_the_first_read_loads_nothing_that_it_does_not_need():
+    """Choosing the CPU imports no torch, and leaves attrs and the report to who asks for them."""
+    spared = ["torch", "attrs", "attr", "platform_abc.resolution_report", "platform_abc.config", "uuid"]
+    program = (
+        "import sys, json\nearlier = set(sys.modules)\nimport platforms\n"
+        "platforms.current_platform\n"
+        f"spared = [m for m in {spared} if m in sys.modules and m not in earlier]\n"
+        "print(json.dumps([spared, platforms.resolution_report().chosen]))"
+    )
+    told = python("-c", program, env={"PLATFORM_ABC_PLUGINS": "", "PLATFORM_ABC_TARGET_DEVICE": "cpu"})
+    assert json.loads(told) == [[], "platforms.cpu.CpuPlatform"]
+
+
 @pytest.mark.torch
 def test_importing_every_module_resolves_no_platform():
     """No module of ours reads `current_platform` when it is imported, but the one whose import loads the kernels."""
