@@ -81,7 +81,8 @@ def observe(
         entries: import the whole engine under the platform too, where that is the platform of this machine.
 
     Returns:
-        By scene what `conformance.checks._scenes.play` gives, and `own`, the platform's entry points.
+        `scenes`, what `conformance.checks._scenes.play` gives; `own`, the platform's entry points; and
+        `places`, where the metadata have them.
     """
     from conformance.engines import adapter
 
@@ -89,7 +90,7 @@ def observe(
     scenery.restore()
     os.chdir(tempfile.mkdtemp())
     asked = play({"own": lambda: _own(scenery, module, engine_adapter.detectors())}, _LIMIT)["own"]
-    own, shipped = asked.get("said") or [{}, []]
+    own, shipped, places = asked.get("said") or [{}, [], {}]
     own = {} if in_tree else own
     stage = _Stage(scenery, module, qualname, device_type, own, (*bases, *shipped))
     bare: dict[str, Scene] = {}
@@ -116,7 +117,7 @@ def observe(
     found |= play(warm, 2 * _LIMIT, at_once=2)
     found.setdefault("entries", found["resolve"])
     found |= play(_second_round(stage, found), _LIMIT)
-    return {"own": own, "scenes": found}
+    return {"own": own, "places": places, "scenes": found}
 
 
 def _second_round(stage: _Stage, found: dict[str, dict[str, Any]]) -> dict[str, Scene]:
@@ -131,7 +132,7 @@ def _second_round(stage: _Stage, found: dict[str, dict[str, Any]]) -> dict[str, 
             scenes[f"activate {name} of a user"] = functools.partial(_activate, stage, value, added)
         asked = _absence.libraries(_imported(seen, "loading", "calling"), tops)
         needed = _absence.libraries(_imported(found["module"], ""), tops)
-        seen["libraries"], seen["needed"] = asked, needed
+        seen.get("said", {}).update(libraries=asked, needed=needed)
         for how in _absence.HOWS if asked or needed else ():
             gone = sorted({*asked, *needed}) if how == "absent" else asked
             if gone:
@@ -142,24 +143,42 @@ def _second_round(stage: _Stage, found: dict[str, dict[str, Any]]) -> dict[str, 
 # ----------------------------------------------------------------------------- whose detectors
 
 
-def _own(scenery: Scenery, module: str, known: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+def _own(
+    scenery: Scenery, module: str, known: Mapping[str, str]
+) -> tuple[dict[str, str], list[str], dict[str, str]]:
     """The entry points that the platform's own package or distribution brings, as far as they are allowed.
 
     Returns:
-        Their values by name, and the top-level packages that the same distributions ship.
+        Their values by name, the top-level packages that the same distributions ship, and `file:line` of
+        each in its distribution's metadata.
     """
     home = _home(module)
     found: dict[str, str] = {}
     shipped: set[str] = set()
+    places: dict[str, str] = {}
     for point in importlib.metadata.entry_points(group=scenery.group):
         if known.get(point.name) != point.value:
             continue
         target = point.value.partition(":")[0].strip()
         if f"{target}.".startswith(f"{home}.") or _ships(point, module):
             found[point.name] = point.value
+            places[point.name] = _written(point)
             files = point.dist.files or () if point.dist is not None else ()
             shipped |= {str(one.parts[0]).removesuffix(".py") for one in files if str(one).endswith(".py")}
-    return found, sorted(shipped)
+    return found, sorted(shipped), places
+
+
+def _written(point: importlib.metadata.EntryPoint) -> str:
+    """`file:line` of an entry point in the metadata of its distribution; empty where it cannot be told."""
+    folder: Any = getattr(point.dist, "_path", None)
+    if folder is None:
+        return ""
+    file = Path(str(folder), "entry_points.txt")
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    return next((f"{file}:{number}" for number, line in enumerate(lines, 1) if point.value in line), "")
 
 
 def _home(module: str) -> str:
@@ -288,7 +307,8 @@ def _speaker(stage: _Stage, found: Mapping[str, Mapping[str, Any]]) -> str:
     for name in stage.own:
         if ours & set(found[f"ask {name}"].get("said", {}).get("answers", ())):
             return name
-    return next(iter(stage.own)) if len(stage.own) == 1 else ""
+    sound = [name for name in stage.own if found[f"ask {name}"].get("said", {}).get("doing") == "calling"]
+    return sound[0] if len(sound) == len(stage.own) == 1 else ""
 
 
 def _spellings(stage: _Stage) -> set[str]:
@@ -431,7 +451,7 @@ def _watched(stage: _Stage, files: _watch.Files, runtime: Runtime, act: Callable
         "error": error,
         "place": place,
         "env": _watch.env_changes(before, after),
-        "logs": _watch.log_changes(before, after, own),
+        "logs": _watch.log_changes(before, after, own, stage.scenery.tops),
         "settings": _watch.setting_changes(before, after),
         "code": _watch.code_changes(before, after),
         "modules": sorted(after.modules - before.modules),

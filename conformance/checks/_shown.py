@@ -19,10 +19,12 @@ class Shown:
 
     Args:
         own: the platform's own entry points, by name.
+        places: `file:line` of each in its distribution's metadata.
         scenes: by name what `conformance.checks._scenes.play` gives.
     """
 
     own: Mapping[str, str]
+    places: Mapping[str, str]
     scenes: Mapping[str, Mapping[str, Any]]
 
     def said(self, scene: str) -> Mapping[str, Any]:
@@ -74,7 +76,7 @@ def shown(ctx: CheckContext) -> Shown:
         not in_tree and not ctx.device_missing(),
         shared=True,
     )
-    return Shown(answer["own"], answer["scenes"])
+    return Shown(answer["own"], answer["places"], answer["scenes"])
 
 
 def need_detectors(ctx: CheckContext, seen: Shown) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ import functools
 import logging
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import sysconfig
@@ -27,6 +28,8 @@ _CODE: Final = (types.FunctionType, types.BuiltinFunctionType, type(functools.ca
 _METHODS: Final = (types.FunctionType, classmethod, staticmethod, property)
 _SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGCHLD", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGSEGV")
 _SYSTEM: Final = ("warnings", "os", "sys", "builtins", "subprocess", "threading", "multiprocessing", "socket")
+_UNSET: Final = "level NOTSET, handlers []"
+_ADDRESS: Final = re.compile(r"@[0-9a-f]+")
 _WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGING: Final = frozenset(
     {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.chmod", "os.truncate"}
@@ -74,14 +77,29 @@ def env_changes(before: Picture, after: Picture) -> dict[str, list[str | None]]:
     }
 
 
-def log_changes(before: Picture, after: Picture, own: Iterable[str]) -> list[str]:
-    """What was changed of loggers that were there before and are not the vendor's own, in words."""
-    mine = tuple(own)
+def log_changes(before: Picture, after: Picture, own: Iterable[str], engine: Iterable[str]) -> list[str]:
+    """What was changed of loggers that were there before and are not the vendor's own, in words.
+
+    Args:
+        own: the vendor's packages.
+        engine: the engine's packages, whose loggers are there before anybody has asked for them.
+    """
+    mine, theirs = frozenset(own), frozenset(engine)
     said: list[str] = []
-    for name, old in before.logs.items():
-        new = after.logs.get(name, old)
-        if new != old and not name.startswith(mine) and not _is_default(name, old, new):
-            said.append(f"{name}: {old} → {new}")
+    off: list[str] = []
+    for name, new in after.logs.items():
+        top = name.partition(".")[0]
+        old = before.logs.get(name, _UNSET if top in theirs else new)
+        if new == old or top in mine or _is_default(name, old, new):
+            continue
+        if new == f"{old}, disabled" or new.replace(", disabled", "") == old:
+            off.append(name)
+        elif _ADDRESS.sub("", old) == _ADDRESS.sub("", new):
+            said.append(f"{name}: its handlers are replaced ({_ADDRESS.sub('', new)})")
+        else:
+            said.append(f"{name}: {_ADDRESS.sub('', old)} → {_ADDRESS.sub('', new)}")
+    if off:
+        said.append(f"{len(off)} loggers that were there are disabled ({', '.join(off[:2])}, …)")
     return _some(said)
 
 
@@ -155,8 +173,7 @@ def _logs() -> dict[str, str]:
         "the root logger": _logger(logging.root),
     }
     for name, one in list(manager.loggerDict.items()):
-        if isinstance(one, logging.Logger):
-            found[name] = _logger(one)
+        found[name] = _logger(one) if isinstance(one, logging.Logger) else _UNSET
     return found
 
 
@@ -289,7 +306,15 @@ class Files:
     def stop(self) -> list[str]:
         """End, and say what was written."""
         self._on = False
-        return _some([f"{what} {path}" for path, what in self._written.items()])
+        here = os.path.realpath(self._here) + os.sep
+        return _some(
+            [
+                f"{what} {path.removeprefix(here)} in the working directory"
+                if path.startswith(here)
+                else f"{what} {path}"
+                for path, what in self._written.items()
+            ]
+        )
 
     def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self._on or not arguments:

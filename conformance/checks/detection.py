@@ -55,7 +55,7 @@ def detector(ctx: CheckContext) -> None:
                     "nothing.",
                     platform_did=did,
                     member=function,
-                    location=place or function,
+                    location=place or seen.places.get(name) or function,
                     hint=hint,
                 )
             )
@@ -227,6 +227,8 @@ def _skip_neighbours(ctx: CheckContext, found: Detection, ours: list[str], *, in
     Raises:
         Skip: it is.
     """
+    if len(ours) > 1 and not in_tree:
+        return
     others = [name for name, answer in found.detectors.items() if answer and name not in ours]
     beaten = in_tree and found.winner in others
     if (found.error and found.winner not in ours and others) or beaten:
@@ -240,7 +242,7 @@ def _skip_neighbours(ctx: CheckContext, found: Detection, ours: list[str], *, in
 def _place(seen: Shown, name: str) -> str:
     """`file:line` of a detector; its name where it cannot be seen."""
     said = seen.scenes.get(f"ask {name}", {}).get("said", {})
-    return said.get("place") or seen.own[name]
+    return said.get("place") or seen.places.get(name) or seen.own[name]
 
 
 @check(

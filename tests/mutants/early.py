@@ -1,0 +1,103 @@
+"""Mutants that touch the device, or the engine, before a worker has started."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.mutants.good import Good
+
+
+class HookAsksRuntime(Good):
+    """Asks the device's runtime for its current device in a config hook."""
+
+    @classmethod
+    def check_and_update_config(cls, vllm_config: Any) -> None:
+        """Ask it."""
+        import torch
+
+        super().check_and_update_config(vllm_config)
+        try:
+            first = torch.cuda.current_device() == 0
+        except Exception:
+            first = True
+        vllm_config.additional_config = {**(vllm_config.additional_config or {}), "chip_first": first}
+
+
+class HookAllocates(Good):
+    """Makes a tensor on the device in a config hook."""
+
+    @classmethod
+    def check_and_update_config(cls, vllm_config: Any) -> None:
+        """Make it."""
+        import torch
+
+        super().check_and_update_config(vllm_config)
+        try:
+            torch.zeros(1, device="cuda")
+        except Exception:
+            vllm_config.scheduler_config.max_num_seqs = min(vllm_config.scheduler_config.max_num_seqs, 64)
+
+
+class HookCounts(Good):
+    """Asks in a config hook only what opens no runtime."""
+
+    @classmethod
+    def check_and_update_config(cls, vllm_config: Any) -> None:
+        """Ask it."""
+        import torch
+
+        super().check_and_update_config(vllm_config)
+        if torch.cuda.is_available() and torch.cuda.device_count() > 8:
+            raise ValueError("more than 8 chips")
+
+
+class NameByRuntime(Good):
+    """Asks the device's runtime for the name."""
+
+    @classmethod
+    def get_device_name(cls, device_id: int = 0) -> str:
+        """Ask it."""
+        import torch
+
+        try:
+            return torch.cuda.get_device_name(device_id)
+        except Exception:
+            return "CHIP-9"
+
+
+class PinsByEngine(Good):
+    """Logs through the engine what the engine asks while it is being imported."""
+
+    @classmethod
+    def is_pin_memory_available(cls) -> bool:
+        """Say no, and log it."""
+        from reference_engine import hook_log
+
+        return hook_log is None
+
+
+class KeyByEngine(Good):
+    """Takes a text that the engine reads at import from a part of the engine."""
+
+    @property
+    def simple_compile_backend(self) -> str:  # type: ignore[override]
+        """Read it there."""
+        from reference_engine.compilation import __name__ as name
+
+        return "eager" if name else "inductor"
+
+
+class PinsPlainly(Good):
+    """Logs plainly what the engine asks while it is being imported, and bears that a part of it is not there."""
+
+    @classmethod
+    def is_pin_memory_available(cls) -> bool:
+        """Say no, and log it."""
+        import logging
+
+        try:
+            from reference_engine import hook_log
+        except ImportError:
+            hook_log = None  # type: ignore[assignment]
+        logging.getLogger(__name__).debug("no pinned memory, %s", hook_log)
+        return False

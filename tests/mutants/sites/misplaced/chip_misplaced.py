@@ -1,0 +1,14 @@
+"""A platform package whose entry point names a module that is not there."""
+
+from __future__ import annotations
+
+from tests.mutants.good import Good
+
+
+def detect() -> str | None:
+    """Say that the chip is here."""
+    return "chip_misplaced.Misplaced"
+
+
+class Misplaced(Good):
+    """The platform that the detector names."""
