@@ -101,6 +101,8 @@ def _judge(ctx: CheckContext, case: str) -> Iterator[Finding]:
     try:
         _configs.update_block_size(ctx, config)
     except Exception as error:
+        if asked and isinstance(error, ValueError | NotImplementedError):
+            return  # a refusal of the user's size
         yield ctx.finding(
             _HOOK,
             contract_says=f"`{_HOOK}` finds a size for a loaded model whose layers use the backends that the "
@@ -132,8 +134,8 @@ def _judge(ctx: CheckContext, case: str) -> Iterator[Finding]:
             hint=f"Choose the size in `{_HOOK}` from what get_supported_kernel_block_sizes() of all backends says.",
         )
         return
-    yield from _undone(ctx, case, config, (start, seen, size), asked=asked)
-    yield from _pages(ctx, case, config, backends[0])
+    wrong = list(_pages(ctx, case, config, backends[0]))
+    yield from wrong or _undone(ctx, case, config, (start, seen, size), asked=asked)
 
 
 def _undone(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from conformance.checks import _configs
@@ -28,7 +29,11 @@ def copyable(ctx: CheckContext) -> None:
     try:
         twin = copy.deepcopy(done.config)
     except Exception as error:
-        guilty = [field for field in done.changes() if not _copies(_configs.value_at(done.config, field))]
+        guilty = [
+            field
+            for field in dict.fromkeys(_with_parents(done.changes()))
+            if not _copies(_configs.value_at(done.config, field))
+        ]
         raise ctx.fail(
             done.writer(guilty[0] if guilty else ""),
             contract_says=says,
@@ -50,7 +55,7 @@ def copyable(ctx: CheckContext) -> None:
             platform_did=f"the copy differs: {_configs.spelled(lost)}",
             hint=hint,
         )
-    for field in done.changes():
+    for field in _with_parents(done.changes()):
         held = _configs.value_at(done.config, field)
         if isinstance(held, list | dict | set) and held is _configs.value_at(twin, field):
             raise ctx.fail(
@@ -59,6 +64,13 @@ def copyable(ctx: CheckContext) -> None:
                 platform_did=f"{field} is one and the same object in the config and in its copy",
                 hint=hint,
             )
+
+
+def _with_parents(fields: Iterable[str]) -> Iterator[str]:
+    """Each field, and before it what it is in: `additional_config` of `additional_config.level`."""
+    for field in fields:
+        parts = field.split(".")
+        yield from (".".join(parts[: end + 1]) for end in range(len(parts)))
 
 
 def _copies(value: Any) -> bool:

@@ -124,12 +124,12 @@ def engine_accepts(ctx: CheckContext) -> None:
         if missing and not isinstance(error, TypeError | AttributeError | NameError | KeyError):
             raise Skip(f"{missing}; {describe(error)}", "run the kit where the device is") from error
         raise ctx.fail(
-            "check_and_update_config",
+            _hook_of(error),
             contract_says="The engine creates a config for an ordinary model, without any option of the user, "
             "while the platform is the current one.",
             platform_did=f"it raised {short(describe(error), 300)}",
             hint="Let the hooks leave what the engine accepts: it checks the config once more after them.",
-            location=ctx.blame(error) or ctx.locate("check_and_update_config"),
+            location=ctx.blame(error) or ctx.locate(_hook_of(error)),
         ) from error
     before = dict(ctx.adapter.snapshot(config))
     try:
@@ -141,6 +141,16 @@ def engine_accepts(ctx: CheckContext) -> None:
     moved = _configs.differences(before, dict(ctx.adapter.snapshot(config)))
     if moved:
         ctx.details["changed by a second run on the engine's config"] = _configs.spelled(moved)
+
+
+def _hook_of(error: BaseException) -> str:
+    """The config hook that the error came out of; the one that completes the config where it was none."""
+    trace, found = error.__traceback__, "check_and_update_config"
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_name
+        found = name if name in _configs.HOOKS else found
+        trace = trace.tb_next
+    return found
 
 
 @check(

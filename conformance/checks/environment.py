@@ -307,7 +307,7 @@ def reaches_workers(ctx: CheckContext) -> None:
         if name not in listed
         and new != "(absent)"
         and not name.startswith(_OTHERS)
-        and name not in _EVERYBODYS
+        and name not in (*_EVERYBODYS, ctx.attribute("device_control_env_var"))
         and not ctx.adapter.is_copied_to_workers(name)
     ]
     if findings:

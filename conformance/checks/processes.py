@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import copy
 import importlib
 import os
@@ -13,7 +14,7 @@ from typing import Any, Final
 from conformance import stubs
 from conformance.checks import _configs
 from conformance.checks._deep import deep_text
-from conformance.context import CheckContext, describe, kind_of, short, spell
+from conformance.context import ApartFailed, CheckContext, describe, kind_of, short, spell
 from conformance.engines import adapter
 from conformance.engines.arguments import plain
 from conformance.engines.base import Adapter
@@ -53,6 +54,7 @@ ACTS: Final = frozenset(
 _HOOK_ANSWERS: Final = ("get_max_output_tokens", "check_max_model_len")
 """Config hooks that answer with a number, and could do so from what another hook left."""
 
+_WORKER: Final = "worker_cls"
 _BLOCK_SIZE: Final = "update_block_size_for_backend"
 
 
@@ -138,6 +140,20 @@ def _after_block_size(platform: Any, engine: Adapter, config: Any) -> dict[str, 
     return {f"{_BLOCK_SIZE}(config)": said}
 
 
+def _made_worker(engine: Adapter, config: Any) -> dict[str, str]:
+    """What comes of making the worker that the config names, as text; nothing where it names none."""
+    name = engine.worker_cls_field(config)
+    if not isinstance(name, str) or name == "auto":
+        return {}
+    try:
+        engine.resolve(name)(
+            vllm_config=config, local_rank=0, rank=0, distributed_init_method="", is_driver_worker=True
+        )
+    except (Exception, SystemExit) as error:
+        return {f"{_WORKER}(…)": f"raises {describe(error)}"}
+    return {f"{_WORKER}(…)": "made"}
+
+
 def as_worker(
     engine: str, module: str, qualname: str, config: str, environment: dict[str, str | None]
 ) -> dict[str, Any]:
@@ -176,7 +192,8 @@ def as_worker(
         return {"failed": doing, "error": describe(error)}
     with engine_adapter.active(platform):
         answers = answers_of(platform, engine_adapter)
-        return {"answers": {**answers, **_after_block_size(platform, engine_adapter, received)}}
+        made = _made_worker(engine_adapter, received)
+        return {"answers": {**answers, **made, **_after_block_size(platform, engine_adapter, received)}}
 
 
 @check(
@@ -200,6 +217,10 @@ def worker_agrees(ctx: CheckContext) -> None:
     payload = base64.b64encode(pickle.dumps(done.config)).decode()
     with ctx.adapter.active(ctx.platform):
         here = answers_of(ctx.platform, ctx.adapter)
+        # A worker that cannot be made here either has reasons of its own, the absent device for one.
+        with contextlib.suppress(ApartFailed):
+            made = ctx.apart(lambda: _made_worker(ctx.adapter, pickle.loads(pickle.dumps(done.config))))
+            here.update(made if "made" in made.values() else {})
         here.update(_after_block_size(ctx.platform, ctx.adapter, pickle.loads(pickle.dumps(done.config))))
     there = ctx.fresh(
         "conformance.checks.processes:as_worker",
@@ -218,6 +239,8 @@ def worker_agrees(ctx: CheckContext) -> None:
             hint="Put into the config only values whose classes a new process can import, and set no "
             "variable that the platform's own import cannot bear.",
         )
+    if f"{_WORKER}(…)" not in here:
+        there["answers"].pop(f"{_WORKER}(…)", None)
     findings = [
         ctx.finding(
             name.partition("(")[0],

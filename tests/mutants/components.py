@@ -19,6 +19,27 @@ class Worker(DeviceWorker):
     """A worker of the vendor's own."""
 
 
+NOTE: dict[str, bool] = {}
+"""What a hook leaves for `NeedsNote`, in this process only."""
+
+
+class NeedsNote(DeviceWorker):
+    """A worker that reads what a config hook has left in its module."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.ready = NOTE["ready"]
+        super().__init__(*args, **kwargs)
+
+
+class Wide(TorchSdpaBackend):
+    """A backend whose kernels take blocks of 64 tokens and multiples of them."""
+
+    @staticmethod
+    def get_supported_kernel_block_sizes() -> list[Any]:
+        """Return the one size."""
+        return [64]
+
+
 class Backend(TorchSdpaBackend):
     """An attention backend of the vendor's own."""
 

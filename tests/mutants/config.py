@@ -368,13 +368,15 @@ class EnvironmentGrows(Good):
 
 
 class EnvironmentSet(Good):
-    """Sets a variable to the same value each time."""
+    """Sets a variable where the user has not, and lists it."""
+
+    additional_env_vars: list[str] = ["CHIP_PRELOAD"]
 
     @classmethod
     def check_and_update_config(cls, vllm_config: Any) -> None:
         """Set it."""
         super().check_and_update_config(vllm_config)
-        os.environ["CHIP_PRELOAD"] = "libchip.so"
+        os.environ.setdefault("CHIP_PRELOAD", "libchip.so")
 
 
 class FirstConfigWins(Good):
@@ -403,4 +405,5 @@ class OwnList(Good):
     @classmethod
     def apply_config_platform_defaults(cls, vllm_config: Any) -> None:
         """Put it there."""
-        vllm_config.compilation_config.custom_ops = list(_OPS)
+        ops = vllm_config.compilation_config.custom_ops
+        vllm_config.compilation_config.custom_ops = [*(one for one in ops if one not in _OPS), *_OPS]

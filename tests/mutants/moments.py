@@ -202,13 +202,15 @@ class BlockByHook(Good):
 
 
 class GatherByVariable(Good):
-    """Answers from a variable that the hook has set, and that worker processes inherit."""
+    """Answers from a variable that the hook has set, and that worker processes get."""
+
+    additional_env_vars: list[str] = ["CHIP_GATHER"]
 
     @classmethod
     def check_and_update_config(cls, vllm_config: Any) -> None:
         """Set it."""
         super().check_and_update_config(vllm_config)
-        os.environ["CHIP_GATHER"] = "0"
+        os.environ.setdefault("CHIP_GATHER", "0")
 
     @classmethod
     def use_all_gather(cls) -> bool:
