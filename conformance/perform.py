@@ -9,6 +9,7 @@ from pathlib import Path
 
 import attrs
 
+from conformance import frames
 from conformance.answers import Answer
 from conformance.context import CheckContext
 from conformance.isolation.call import describe
@@ -28,15 +29,20 @@ def perform(check: Check, context: CheckContext) -> Answer:
     return attrs.evolve(answer, details={**context.details, **left}, duration_s=time.perf_counter() - start)
 
 
-def died_finding(check: Check, died: ChildDied, location: str) -> Finding:
-    """The finding for a check in whose process the platform crashed, left or hung."""
+def died_finding(check: Check, died: ChildDied, home: str) -> Finding:
+    """The finding for a check in whose process the platform crashed, left or hung.
+
+    Args:
+        home: `file:line` of the platform's class.
+    """
+    stack = frames.read(died.output)
     printed = f"; it printed last:\n{died.output}" if died.output else ""
     return Finding(
         contract_says="The platform's code runs to its end: it returns or raises, in finite time, and "
         "never ends the process.",
         platform_did=f"the process of this check {died}{printed}",
-        member=check.id,
-        location=location,
+        member=frames.member(stack, check),
+        location=frames.place(stack, home) or home,
         hint=check.hint,
     )
 
@@ -58,9 +64,7 @@ def _judge(check: Check, context: CheckContext) -> Answer:
         told = describe(error)
         own = _own_files(context)
         if told["files"] and own(told["files"][-1]):
-            return Answer(
-                Outcome.FAIL, (_escaped(check, told["text"], told["place"]),), traceback=told["trace"]
-            )
+            return _escaped(check, told["text"], told["place"], told["trace"])
         return Answer(
             Outcome.ERROR,
             reason=f"the check raised {told['text']} at {told['place']}",
@@ -68,7 +72,7 @@ def _judge(check: Check, context: CheckContext) -> Answer:
         )
     except BaseException as error:
         told = describe(error)
-        return Answer(Outcome.FAIL, (_escaped(check, told["text"], told["place"]),), traceback=told["trace"])
+        return _escaped(check, told["text"], told["place"], told["trace"])
     return Answer(Outcome.PASS)
 
 
@@ -76,18 +80,20 @@ def _child_died(check: Check, context: CheckContext, died: ChildDied) -> Answer:
     if died.how != "exception":
         return Answer(Outcome.FAIL, (died_finding(check, died, context.locate()),))
     if _own_files(context)(died.place.rpartition(":")[0]):
-        return Answer(Outcome.FAIL, (_escaped(check, died.detail, died.place),), traceback=died.trace)
+        return _escaped(check, died.detail, died.place, died.trace)
     return Answer(Outcome.ERROR, reason=f"a fresh interpreter {died}", traceback=died.trace)
 
 
-def _escaped(check: Check, text: str, place: str) -> Finding:
-    return Finding(
+def _escaped(check: Check, text: str, place: str, trace: str) -> Answer:
+    """The answer for a check that let what the platform raised pass."""
+    finding = Finding(
         contract_says="The platform's code raises nothing here but `NotSupported` for what it does not do.",
         platform_did=f"it raised {text}",
-        member=check.id,
+        member=frames.member(frames.read(trace), check),
         location=place or check.id,
         hint=check.hint,
     )
+    return Answer(Outcome.FAIL, (finding,), traceback=trace)
 
 
 def _own_files(context: CheckContext) -> Callable[[str], bool]:

@@ -14,6 +14,7 @@ import keyword
 import os
 import pkgutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -49,6 +50,25 @@ class FailedImport(Exception):
     def __init__(self, module: str) -> None:
         self.module = module
         super().__init__(module)
+
+
+class Tampered(Exception):
+    """A module's import replaced what every other module of its process lives on; put back meanwhile.
+
+    Args:
+        module: its name.
+        names: what it replaced.
+    """
+
+    def __init__(self, module: str, names: Iterable[str]) -> None:
+        self.module = module
+        self.names = tuple(names)
+        super().__init__(module, self.names)
+
+    def __str__(self) -> str:
+        return (
+            f"importing {self.module} replaced {listing(self.names)}, which every module of the process uses"
+        )
 
 
 def parse(text: str) -> Target:

@@ -16,7 +16,7 @@ import attrs
 
 from conformance.isolation import reaper
 from conformance.isolation.copies import Copy
-from conformance.isolation.died import ChildDied, from_status
+from conformance.isolation.died import CHANNEL_LOST, ChildDied, from_status
 from conformance.isolation.environment import command
 from conformance.isolation.forked import tail
 from conformance.isolation.wire import Channel
@@ -49,7 +49,7 @@ class Child:
         self.end()
         if isinstance(self.process, Copy):
             return ChildDied("exit", "unknown", output=self.output)
-        return from_status(0 if code is None else code, self.output)
+        return from_status(CHANNEL_LOST if code is None else code, self.output)
 
     def abort(self) -> str:
         """End a child that hangs; it prints where it stands first. Returns its last lines."""

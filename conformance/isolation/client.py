@@ -14,6 +14,7 @@ from typing import Any, Literal
 import attrs
 
 from conformance.answers import Answer, from_json
+from conformance.engines.user_arguments import variables
 from conformance.isolation import reaper
 from conformance.isolation.child import Child, deadline, start, stop
 from conformance.isolation.copies import ask_for
@@ -121,6 +122,7 @@ class Host:
         inline: run checks in the host itself, as where fork is unsafe.
         light: only static checks will run, which need no engine where its adapter is lazy.
         stubs: modules that stand-ins are put in place for, where they do not import.
+        engine_arguments: for the engine that level `engine` boots, over the kit's own.
         importable_by_name: true: the host has imported it so.
         template: an open host of another process, which gives us a copy of itself.
         notify: told in words what takes time.
@@ -135,6 +137,7 @@ class Host:
     inline: bool = False
     light: bool = False
     stubs: tuple[str, ...] = ()
+    engine_arguments: Mapping[str, object] = attrs.field(factory=dict[str, object])
     importable_by_name: bool = True
     template: Template | None = None
     notify: Callable[[str], None] = attrs.field(default=lambda text: None)
@@ -167,7 +170,7 @@ class Host:
                 "scratch": str(self._scratch),
             },
             path=path,
-            env=child_environment(self._scratch, path),
+            env={**child_environment(self._scratch, path), **variables(self.engine_arguments)},
             scratch=self._scratch,
         )
         return self._opening(self._child)
@@ -303,7 +306,9 @@ class Host:
                 warnings=tuple(message["warnings"]),
             )
         raised = message["raised"]
-        if status == "failed":
+        if status == "failed" and "line" in message:
+            line, module = message["line"], message["module"]
+        elif status == "failed":
             line = f"importing {message['module']} raised {raised['text']}"
             module = message["module"]
         else:

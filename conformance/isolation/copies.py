@@ -15,11 +15,8 @@ from typing import Any, Final
 import attrs
 
 from conformance.isolation import reaper
-from conformance.isolation.forked import ParentGone, capture, lift
+from conformance.isolation.forked import ParentGone, capture, leave, lift
 from conformance.isolation.wire import Channel, Closed, Message
-
-# Kept at the start: platforms replace functions of `os`.
-_leave = os._exit  # pyright: ignore[reportPrivateUsage]
 
 _LONGEST: Final = 100
 """Bytes that the name of a socket may have everywhere."""
@@ -87,7 +84,7 @@ def _be_copy(
             serve(ours)
         reaper.sweep(keep=set())
     finally:
-        _leave(0)
+        leave(0)
 
 
 def _collect() -> None:

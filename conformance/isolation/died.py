@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import signal
-from typing import Literal
+from typing import Final, Literal
 
-Ending = Literal["signal", "exit", "timeout", "exception"]
+Ending = Literal["signal", "exit", "timeout", "exception", "closed"]
+
+CHANNEL_LOST: Final = 113
+"""The exit status of a child whose channel was closed within the child itself."""
 
 
 class ChildDied(Exception):
     """A child process crashed, left, hung or raised.
 
     Args:
-        how: `signal`, `exit`, `timeout` or `exception`.
+        how: `signal`, `exit`, `timeout`, `exception` or `closed`.
         detail: what completes the sentence: `signal 11 (SIGSEGV)`, the exit status, the limit, or
             the error as `Type: text`.
         output: the last lines that the child printed.
@@ -44,6 +47,10 @@ class ChildDied(Exception):
             return f"died on {self.detail}"
         if self.how == "exit":
             return f"exited with status {self.detail} without an answer"
+        if self.how == "closed":
+            return (
+                "closed every open file of its process, the kit's own among them, so that it could not answer"
+            )
         if self.how == "timeout":
             return f"did not answer within {self.detail}"
         return f"raised {self.detail}"
@@ -56,6 +63,8 @@ def from_status(code: int, output: str = "") -> ChildDied:
         code: 0 or more for an exit status, the negative number of a signal otherwise.
         output: the last lines that the child printed.
     """
+    if code == CHANNEL_LOST:
+        return ChildDied("closed", "its open files", output=output)
     if code >= 0:
         return ChildDied("exit", str(code), output=output)
     try:

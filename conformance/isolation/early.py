@@ -12,11 +12,10 @@ import attrs
 
 from conformance.isolation import reaper
 from conformance.isolation.died import ChildDied, from_status
-from conformance.isolation.forked import Ended, Extend, Forker, ParentGone, Task
+from conformance.isolation.forked import Ended, Extend, Forker, ParentGone, Task, leave
 from conformance.isolation.wire import Closed, Inbox, Message, encode, write_all
 
 # Kept at the start: platforms replace functions of `os`.
-_leave = os._exit  # pyright: ignore[reportPrivateUsage]
 _take = os.read
 _CHUNK = 65536
 
@@ -113,7 +112,7 @@ def begin(task: Task, limit: float, scratch: Path, close: Callable[[], None]) ->
     finally:
         with contextlib.suppress(BaseException):
             reaper.sweep(keep=set())
-        _leave(0)
+        leave(0)
 
 
 def _message(ended: Ended) -> Message:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from conformance.isolation.forked import capture, lift
+from conformance.isolation.forked import capture, leave, lift, note_exits
 from conformance.isolation.wire import Channel
 
 
@@ -22,7 +21,7 @@ def enter(boot: Mapping[str, Any]) -> None:
     channel = Channel(lift(int(boot["descriptor"])))
     capture(Path(boot["output"]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    leave = os._exit  # pyright: ignore[reportPrivateUsage]  kept: a platform may replace it
+    note_exits()
     if boot["entry"] == "host":
         from conformance.isolation import host
 

@@ -29,7 +29,7 @@ CAN_FORK: Final = hasattr(os, "fork") and sys.platform != "darwin"
 """On macOS the system's own libraries do not survive a fork."""
 
 # Kept at the start: platforms replace functions of `os`.
-_leave = os._exit  # pyright: ignore[reportPrivateUsage]
+leave = os._exit  # pyright: ignore[reportPrivateUsage]
 _state = os.fstat
 _print = os.write
 _take = os.read
@@ -205,14 +205,15 @@ class Forker:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
                 signal.signal(number, signal.SIG_DFL)
             writer = lift(writer)
-            identity = _identity(writer)
+            identity = identify(writer)
             process = os.getpid()
             capture(printed)
+            note_exits()
 
             def tell(message: Message) -> None:
                 data = encode({"token": token, **message})
                 try:
-                    if _identity(writer) != identity:
+                    if not is_open(writer, identity):
                         raise OSError("the descriptor of the answer was closed")
                     write_all(writer, data)
                 except OSError:
@@ -223,13 +224,13 @@ class Forker:
                 flush()
                 tell({"answer": answer})
                 _save_coverage()
-            _leave(0)
+            leave(0)
         except BaseException as error:
             with contextlib.suppress(BaseException):
                 import traceback
 
                 _print(2, "".join(traceback.format_exception(error)).encode("utf-8", "replace"))
-            _leave(70)
+            leave(70)
 
 
 def lift(descriptor: int) -> int:
@@ -255,6 +256,19 @@ def capture(file: Path) -> None:
         if one > 2:
             os.close(one)
     faulthandler.enable(2, all_threads=True)
+
+
+def note_exits() -> None:
+    """Let whoever ends this process with `os._exit` print where first; processes forked from it are left alone."""
+    process, plain = os.getpid(), os._exit  # pyright: ignore[reportPrivateUsage]
+
+    def ending(status: int) -> NoReturn:
+        if os.getpid() == process:
+            with contextlib.suppress(Exception):
+                faulthandler.dump_traceback(2)
+        plain(status)
+
+    os._exit = ending  # pyright: ignore[reportPrivateUsage]
 
 
 def flush() -> None:
@@ -292,7 +306,16 @@ def _shorten(file: Path) -> None:
             os.truncate(file, 0)
 
 
-def _identity(descriptor: int) -> tuple[int, int]:
+def is_open(descriptor: int, identity: tuple[int, int]) -> bool:
+    """Say whether a descriptor still is what `identify` saw; code that closes what it did not open ends that."""
+    try:
+        return identify(descriptor) == identity
+    except OSError:
+        return False
+
+
+def identify(descriptor: int) -> tuple[int, int]:
+    """What a descriptor is open on, apart from all others."""
     state = _state(descriptor)
     return state.st_dev, state.st_ino
 

@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -24,20 +24,33 @@ from conformance.context import CheckContext, locate
 from conformance.engines import adapter, choose, guess
 from conformance.engines.base import Adapter
 from conformance.facts import device_facts
-from conformance.isolation import reaper
+from conformance.isolation import reaper, tampering
 from conformance.isolation.call import describe
 from conformance.isolation.copies import hand_out, listen
+from conformance.isolation.died import CHANNEL_LOST
 from conformance.isolation.early import Early, begin
 from conformance.isolation.environment import SINGLE_THREAD
-from conformance.isolation.forked import CAN_FORK, Ended, Extend, Forker, ParentGone, Task
+from conformance.isolation.forked import (
+    CAN_FORK,
+    Ended,
+    Extend,
+    Forker,
+    ParentGone,
+    Task,
+    identify,
+    is_open,
+    leave,
+)
 from conformance.isolation.fresh import Starter
 from conformance.isolation.inline import run_inline
 from conformance.isolation.wire import Channel, Closed, Message
 from conformance.model import Outcome, Skip
 from conformance.perform import perform
 from conformance.problems import UsageProblem
-from conformance.target import FailedImport, Target, exists, load, must_be_class, require_top
+from conformance.target import FailedImport, Tampered, Target, exists, load, must_be_class, require_top
 from platform_abc.errors import ContractWarning, MissingDependency
+
+_FOR_TRIAL: Final = 10.0
 
 
 def serve(channel: Channel, boot: Mapping[str, Any]) -> None:
@@ -51,7 +64,7 @@ def serve(channel: Channel, boot: Mapping[str, Any]) -> None:
     original = dict(os.environ)
     os.environ.update(SINGLE_THREAD)
     reaper.adopt_orphans()
-    process = os.getpid()
+    process, identity = os.getpid(), identify(channel.descriptor)
     try:
         with _watched(channel, scratch):
             opened, session = _open(channel, boot, original)
@@ -63,6 +76,9 @@ def serve(channel: Channel, boot: Mapping[str, Any]) -> None:
             gc.freeze()  # so that no fork copies what it only reads
             _serve(channel, boot, session)
     except (Closed, ParentGone):
+        if not is_open(channel.descriptor, identity):
+            reaper.sweep(keep=set())
+            leave(CHANNEL_LOST)  # the platform closed what it did not open; whoever asked is still there
         _clean_up(scratch)
 
 
@@ -135,9 +151,6 @@ def _clean_up(scratch: Path) -> None:
     shutil.rmtree(scratch, ignore_errors=True)
 
 
-leave = os._exit  # pyright: ignore[reportPrivateUsage]  kept: a platform may replace it
-
-
 @attrs.frozen
 class Session:
     """An open platform.
@@ -188,6 +201,7 @@ def _open(
     )
     _reach(target)
     path = list(sys.path)
+    before: tampering.Whole | None = None
     try:
         named: str | None = boot["engine"]
         require_top(target)
@@ -199,7 +213,8 @@ def _open(
         channel.send({"phase": "stubs", "engine": chosen.name})
         made = stubs.put(boot["stubs"], target)
         channel.send({"phase": "platform", "engine": chosen.name, "stubs": attrs.astuple(made)})
-        cls, said = _import(target)
+        before = tampering.look()
+        cls, said = _import(target, before)
         fitting = choose(cls, named)
         if fitting.name != chosen.name:
             chosen = fitting
@@ -211,6 +226,7 @@ def _open(
         made = stubs.settled(made)
         variables |= stubs.variables(made)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _try_out(Forker(Path(boot["scratch"])), before)
         starter = Starter(path, {**original, **variables}, Path(boot["scratch"]), float(boot["limit"]))
         checks_of(boot["checks_from"])
         return (
@@ -228,8 +244,34 @@ def _open(
     except FailedImport as failure:
         cause = failure.__cause__ or failure
         return {"opened": "failed", "module": failure.module, "raised": describe(cause)}, None
+    except Tampered as tampered:
+        return _tampered(tampered), None
     except Exception as error:
+        names = tampering.replaced(before) if before is not None else []
+        if names:
+            return _tampered(Tampered(target.text, names)), None
         return {"opened": "error", "raised": describe(error)}, None
+
+
+def _try_out(forker: Forker, before: tampering.Whole) -> None:
+    """See whether a check can be run at all, where the import replaced something that this takes.
+
+    Raises:
+        RuntimeError: it cannot.
+    """
+    if CAN_FORK and tampering.replaced(before):
+        ended = forker.run(lambda extend: {"fit": True}, _FOR_TRIAL)
+        if ended.died is not None:
+            raise RuntimeError(f"a fork {ended.died}")
+
+
+def _tampered(tampered: Tampered) -> Message:
+    return {
+        "opened": "failed",
+        "module": tampered.module,
+        "line": str(tampered),
+        "raised": describe(tampered),
+    }
 
 
 def _prepare(chosen: Adapter, *, light: bool) -> None:
@@ -246,16 +288,28 @@ def _prepare(chosen: Adapter, *, light: bool) -> None:
         raise UsageProblem(f"engine {chosen.name} cannot be used here: {lack}") from lack
 
 
-def _import(target: Target) -> tuple[type, list[str]]:
+def _import(target: Target, before: tampering.Whole) -> tuple[type, list[str]]:
     """Import the platform under the kit's own warning filters.
+
+    Args:
+        before: how things stood.
 
     Returns:
         The class, and what the contract warned of where classes were defined.
+
+    Raises:
+        Tampered: the import replaced what the kit lives on.
     """
     here = os.getcwd()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        cls = must_be_class(target, load(target))
+        try:
+            thing = load(target)
+        finally:
+            changed = tampering.undo(before)
+            if changed:
+                raise Tampered(target.text, changed)
+        cls = must_be_class(target, thing)
     if os.getcwd() != here:
         os.chdir(here)
     return cls, [str(one.message) for one in caught if issubclass(one.category, ContractWarning)]
