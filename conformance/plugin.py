@@ -189,6 +189,7 @@ class Kit:
             checks_from=self.config.getoption("conformance_checks_from"),
             light=plan.is_static(self.checks),
             stubs=self.settings.stub,
+            engine_arguments=self.settings.engine_arguments,
             template=self._template(),
             notify=self._say,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import tomllib
@@ -12,6 +13,7 @@ from typing import Any, Final, cast
 import attrs
 
 from conformance.engines import require_known as require_known_engine
+from conformance.engines.user_arguments import KEY
 from conformance.expected import ExpectedFailure, read_expected
 from conformance.model import DEFAULT_TIMEOUT, Level
 from conformance.problems import UsageProblem, did_you_mean
@@ -38,6 +40,7 @@ class Settings:
         report: where the JSON report goes.
         html: where the HTML page goes.
         stub: modules that a stand-in is put in place for, where they do not import.
+        engine_arguments: for the engine that level `engine` boots, over the kit's own.
         expected: expected failures by id.
         source: the configuration file that was read, for messages; empty if none.
     """
@@ -53,6 +56,7 @@ class Settings:
     report: Path | None = None
     html: Path | None = None
     stub: tuple[str, ...] = ()
+    engine_arguments: Mapping[str, object] = attrs.field(factory=dict[str, object])
     expected: Mapping[str, ExpectedFailure] = attrs.field(factory=dict[str, ExpectedFailure])
     source: str = ""
 
@@ -81,7 +85,11 @@ def resolve(given: Mapping[str, object], *, config: str | None, here: Path) -> S
     for name, value in given.items():
         if value is not None and value is not False and value != []:
             values[name] = _READERS[name](value, f"--conformance-{name}", True)
-    settings = Settings(expected=expected, source=source, **values)
+    settings = Settings(
+        expected=expected,
+        source=source,
+        **{name.replace("-", "_"): value for name, value in values.items()},
+    )
     _check(settings)
     return attrs.evolve(
         settings,
@@ -225,6 +233,17 @@ def _version(value: object, where: str, from_line: bool) -> str:
     return text
 
 
+def _arguments(value: object, where: str, from_line: bool) -> Mapping[str, object]:
+    table = cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+    try:
+        json.dumps(table)
+    except (TypeError, ValueError):  # TOML has dates
+        table = {}
+    if not table:
+        raise UsageProblem(f"{where} must be a table of the engine's arguments by name, got {value!r}")
+    return table
+
+
 _READERS: Final[Mapping[str, Callable[[object, str, bool], object]]] = {
     "platform": _text,
     "level": _level,
@@ -237,4 +256,5 @@ _READERS: Final[Mapping[str, Callable[[object, str, bool], object]]] = {
     "report": _file,
     "html": _file,
     "stub": _stubs,
+    KEY: _arguments,
 }

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
+import attrs
+
+from conformance.engines import user_arguments
 from conformance.engines.base import BootPlan
 from conformance.engines.boot import PROMPTS, TOKENS
 from conformance.engines.front_boot import CLOSING
@@ -15,9 +18,17 @@ _SECONDS: Final = 90.0
 
 
 def plan(layout: str) -> BootPlan:
-    """How the reference engine is booted; the layout goes to `drive`."""
+    """How the reference engine is booted; the layout goes to `drive`.
+
+    Raises:
+        UsageProblem: the user names an argument that it does not have.
+    """
+    from reference_engine.args import EngineArgs
+
     del layout
-    return BootPlan(_DRIVE, _SECONDS, {"PLATFORM_ABC_PLUGINS": NAME}, "platforms.cpu:CpuPlatform")
+    user_arguments.require_known(list(attrs.fields_dict(EngineArgs)))
+    environment = {"PLATFORM_ABC_PLUGINS": NAME, "PLATFORM_ABC_TARGET_DEVICE": None, "OMP_NUM_THREADS": "1"}
+    return BootPlan(_DRIVE, _SECONDS, environment, "platforms.cpu:CpuPlatform")
 
 
 def drive(layout: str) -> dict[str, Any]:
@@ -37,11 +48,9 @@ def drive(layout: str) -> dict[str, Any]:
         results = engine.generate(prompts, SamplingParams(max_tokens=most, temperature=0.0))
         return [one.error or list(one.tokens) for one in results]
 
+    own: dict[str, Any] = {"dtype": _dtype(), "max_model_len": 128, "max_num_seqs": 4}
     args = EngineArgs(
-        dtype=_dtype(),
-        executor="uni" if layout == "one-process" else "mp",
-        max_model_len=128,
-        max_num_seqs=4,
+        **{**own, **user_arguments.given(), "executor": "uni" if layout == "one-process" else "mp"}
     )
     with Engine(args, traced=True) as engine:
         first = generate(engine, PROMPTS)

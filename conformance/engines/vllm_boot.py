@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import importlib
 import math
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.engines import user_arguments
 from conformance.engines.base import BootPlan
 from conformance.engines.boot import PROMPTS, TOKENS
 from conformance.engines.front_boot import CLOSING
@@ -17,7 +19,6 @@ from conformance.engines.hooks_boot import note
 from conformance.engines.plugin_boot import NAME
 
 _MODEL: Final = Path(__file__).resolve().parent.parent / "data" / "tiny-llama"
-_VOCABULARY: Final = 256
 _DRIVE: Final = "conformance.engines.vllm_boot:drive"
 _SETTINGS: Final[Mapping[str, Any]] = {
     "load_format": "dummy",
@@ -31,7 +32,13 @@ _SETTINGS: Final[Mapping[str, Any]] = {
 
 
 def plan(layout: str) -> BootPlan:
-    """How vLLM is booted; the layout goes to it by a variable."""
+    """How vLLM is booted; the layout goes to it by a variable.
+
+    Raises:
+        UsageProblem: the user names an argument that the installed vLLM does not have.
+    """
+    fields = dataclasses.fields(importlib.import_module("vllm.engine.arg_utils").EngineArgs)
+    user_arguments.require_known([one.name for one in fields])
     in_process = layout == "one-process"
     environment = {
         "VLLM_PLUGINS": NAME,
@@ -55,19 +62,20 @@ def drive(layout: str) -> dict[str, Any]:
     """
     del layout
     vllm = importlib.import_module("vllm")
-    engine: Any = vllm.LLM(model=str(_MODEL), **_SETTINGS)
+    engine: Any = vllm.LLM(**{"model": str(_MODEL), **_SETTINGS, **user_arguments.given()})
     first, again = (_tokens(_generate(engine, PROMPTS)) for _ in range(2))
     finite: bool | None = None
     if all(token == 0 for tokens in first for token in tokens):
         # The likeliest token of logits that are not numbers is the first one.
         finite = _finite(_generate(engine, PROMPTS[:1], logprobs=1))
+    vocabulary = int(engine.llm_engine.model_config.get_vocab_size())
     note(CLOSING, "step")
     core: Any = getattr(getattr(engine, "llm_engine", None), "engine_core", None)
     if hasattr(core, "shutdown"):
         core.shutdown()
     del engine, core
     gc.collect()
-    return {"vocabulary": _VOCABULARY, "first": first, "again": again, "finite": finite}
+    return {"vocabulary": vocabulary, "first": first, "again": again, "finite": finite}
 
 
 def _generate(engine: Any, prompts: list[list[int]], **more: Any) -> Any:
