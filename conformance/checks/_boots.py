@@ -169,7 +169,7 @@ def blame(run: Booted) -> Exception:
     Returns:
         The `Violation`, or the `Skip`, to raise.
     """
-    for explain in (_raised_in_hook, _hanging, _died, _lacking, _refused, _own_line):
+    for explain in (_raised_in_hook, _unpicklable, _hanging, _died, _lacking, _refused, _own_line):
         found = explain(run)
         if found is not None:
             return found
@@ -235,6 +235,30 @@ def _advice(run: Booted, event: Mapping[str, Any]) -> str:
     if before:
         return f"`{name}` has worked before in this run: let it bear what is different about this call."
     return f"Let `{name}` work where the engine calls it{run.inside(process)}, with what is there then."
+
+
+def _unpicklable(run: Booted) -> Violation | None:
+    """The config did not pickle: name the hook that has put into it what prints like an object."""
+    text = next((one for one in _texts(run) if re.search(r"pickle", one) and "Error" in one), "")
+    if not text:
+        return None
+    for start in run.events("call"):
+        end = next(
+            (one for one in run.events("return") if one["name"] == start["name"] and one["t"] > start["t"]),
+            None,
+        )
+        before, after = start.get("config"), end.get("config") if end else None
+        if before is None or after is None:
+            continue
+        odd = [path for path, value in after.items() if value != before.get(path) and "<" in value]
+        if odd:
+            return run.fail(
+                start["name"],
+                f"the engine could not send the config to another process: {text}; `{start['name']}` had put "
+                f"{', '.join(f'{path} = {after[path]}' for path in odd[:3])} there",
+                "Put into the config only plain values and instances of classes at the top level of a module.",
+            )
+    return None
 
 
 def _hanging(run: Booted) -> Violation | None:

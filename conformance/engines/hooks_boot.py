@@ -24,8 +24,6 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Final, NoReturn
 
-from conformance.context import is_a
-
 FOLDER: Final = "CONFORMANCE_BOOT"
 """Names the folder of the run; no process records anything without it."""
 FRONT: Final = "CONFORMANCE_BOOT_FRONT"
@@ -181,13 +179,18 @@ def watch(cls: type, snapshot: Callable[[Any], Mapping[str, Any]]) -> None:
         if name.startswith(("_", "is_")) or not callable(function) or isinstance(function, type):
             continue
         watched = _watched(name, function, own, snapshot)
-        kind: Any = next((one for one in (classmethod, staticmethod) if is_a(raw, one)), None)
+        kind: Any = _method_kind(raw)
         if kind is None and not inspect.isfunction(raw):
             continue  # some object that happens to be callable
         with contextlib.suppress(Exception):  # a metaclass that lets nobody write to the class
             setattr(cls, name, watched if kind is None else kind(watched))
     sys.addaudithook(_note_start)
     os._exit = _noted_exit  # pyright: ignore[reportPrivateUsage]
+
+
+def _method_kind(raw: object) -> Any:
+    """`classmethod` or `staticmethod`; None for a plain function and for anything else."""
+    return next((one for one in (classmethod, staticmethod) if type(raw) is one), None)
 
 
 def _watched(

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import conformance
-from conformance.engines import adapter
 from conformance.engines.hooks_boot import note, told, watch, watch_errors
 
 SPEC: Final = "CONFORMANCE_BOOT_PLATFORM"
@@ -28,6 +27,12 @@ GROUPS: Final = (
     ("vllm.platform_plugins", "vllm.general_plugins"),
 )
 """The groups of each engine: detectors, and what is run once the platform is there."""
+
+_SNAPSHOTS: Final = {
+    "native": "platform_abc.config:snapshot",
+    "vllm": "conformance.engines.vllm_snapshot:snapshot",
+}
+"""What flattens a config of each engine; the whole adapter would cost every process its import."""
 
 _SOURCE: Final = """\
 import importlib.util
@@ -102,7 +107,8 @@ def __getattr__(name: str) -> Any:
         cls = getattr(cls, part)
     note("import of the platform's module", "step")
     if "__conformance_watched__" not in vars(cls):
-        watch(cls, adapter(spec["engine"]).snapshot)
+        module, _, function = _SNAPSHOTS[spec["engine"]].partition(":")
+        watch(cls, getattr(importlib.import_module(module), function))
         cls.__conformance_watched__ = True
     if spec["engine"] != "vllm":
         return cls
