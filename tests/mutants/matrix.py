@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.mutants import matrix_page
+from tests.mutants.equivalents import EQUIVALENT, reason
 from tests.mutants.matrix_model import Judged, Matrix, judged
-from tests.mutants.pool import PROCESSES, judge_all, merged
+from tests.mutants.pool import PROCESSES, Results, judge_all, merged
 from tests.mutants.row import Mutant
 from tests.mutants.zoo import PACKAGES, Depth, request
 
@@ -60,7 +61,7 @@ def judge(engine: str, *, generated: bool, deep: bool, processes: int = PROCESSE
     Args:
         engine: `native` or `vllm`.
         generated: also the generated ones.
-        deep: on hand-written ones also the checks that start interpreters or engines.
+        deep: also the checks that start interpreters or engines, of generated ones on those that live.
         processes: how many run beside each other.
         tell: print on stderr how far it is.
     """
@@ -70,12 +71,21 @@ def judge(engine: str, *, generated: bool, deep: bool, processes: int = PROCESSE
     names = generated_names(engine) if generated else []
     asked = [*written, *(generated_request(engine, name, "forked") for name in names)]
     seen = judge_all(engine, asked, processes=processes, tell=tell)
+    alive = [name for name in names if _lives(name, seen[f"generated:{name}"])]
+    if deep:
+        again = [generated_request(engine, name, "all") for name in alive]
+        seen.update(judge_all(engine, again, processes=processes, tell=tell))
     return Matrix(
         engine=engine,
         deep=deep,
         written=_written(engine, mutants, seen),
         generated={name: judged(seen[f"generated:{name}"]) for name in names},
     )
+
+
+def _lives(name: str, results: Results) -> bool:
+    """Say whether a generated mutant is a fault that no `must` has found."""
+    return not reason(name, EQUIVALENT) and not judged(results).must
 
 
 def _written(engine: str, mutants: Sequence[Mutant], seen: Mapping[str, Any]) -> list[tuple[Mutant, Judged]]:

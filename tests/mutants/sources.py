@@ -100,7 +100,7 @@ def source(name: str, members: Mapping[str, Member], recipe: Recipe) -> str:
         "from __future__ import annotations",
         "",
     ]
-    if how == "missing" and member.mandatory:
+    if how == "missing":
         above, _, root = recipe.root.partition(":")
         lines += [
             f"from {module} import {good}",
@@ -116,18 +116,6 @@ def source(name: str, members: Mapping[str, Member], recipe: Recipe) -> str:
             "",
             f"class {name}({root}):",
             "    vars().update(_KEPT)",
-        ]
-    elif how == "missing":
-        above, _, root = recipe.root.partition(":")
-        lines += [
-            "import inspect",
-            "",
-            f"from {module} import {good}",
-            f"from {above} import {root}",
-            "",
-            "",
-            f"class {name}({good}):",
-            f"    {of} = inspect.getattr_static({root}, {of!r})",
         ]
     else:
         lines += [f"from {module} import {good}", "", "", f"class {name}({good}):"]
