@@ -204,9 +204,9 @@ def _raised_in_hook(run: Booted) -> Violation | None:
 
 
 def _bare(text: str) -> str:
-    """The text of an exception without its type and its end, as it may stand in another text."""
-    kind, _, rest = text.partition(": ")
-    return (rest or kind).rstrip("…")[:200] or kind
+    """The text of an exception as it may stand in another's: without its type where it is long enough."""
+    rest = text.partition(": ")[2].rstrip("…")[:200]
+    return rest if len(rest) >= 12 else text
 
 
 def _texts(run: Booted) -> Iterator[str]:

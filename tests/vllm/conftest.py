@@ -45,9 +45,9 @@ class Served:
         assert "answer" in answer, answer
         return answer["answer"]
 
-    def judge(self, platform: str, check: str, limit: float = 120.0) -> Any:
-        """What a check says of a class of the zoo, `zoo:Good`."""
-        return self.ask(platform=platform, check=check, limit=limit)
+    def judge(self, platform: str, check: str, limit: float = 120.0, *, alone: bool = False) -> Any:
+        """What a check says of a class of the zoo, `zoo:Good`; alone also where what it needs has failed."""
+        return self.ask(platform=platform, check=check, limit=limit, alone=alone)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
 """A process that has vLLM prepared, and answers: `python -m tests.vllm.served`, JSON lines in and out.
 
-A request is `{"probe": name}` for a function of `tests.vllm.probes`, or `{"platform": class, "check": id}`
-for a class, `zoo:Good`, of a module of `tests.vllm`. Everything runs in forks, so that one import of the engine serves all.
+A request is `{"probe": name}` for a function of `tests.vllm.probes`, or `{"platform": "zoo:Good", "check": id}`
+for a class of a module of `tests.vllm`, with the `limit` in seconds, and `alone` to run the check whatever the
+checks that it needs have said. Everything runs in forks, so that one import of the engine serves all.
 """
 
 from __future__ import annotations
@@ -84,10 +85,14 @@ def serve(scratch: Path) -> None:
         if "probe" in request:
             answer = probed(forker, request["probe"], engine)
         else:
-            name = request["platform"]
+            name = f"{request['platform']} {request['alone']}"
             if name not in runners:
-                source = Source(load(name), engine, forker, starter, request["limit"])
-                runners[name] = Runner(all_checks(), source, Opening("ready", location=name))
+                source = Source(load(request["platform"]), engine, forker, starter, request["limit"])
+                # Without what a check needs, a fault of a cheaper check is left to this one.
+                checks = all_checks()
+                if request["alone"]:
+                    checks = {key: attrs.evolve(one, needs=()) for key, one in checks.items()}
+                runners[name] = Runner(checks, source, Opening("ready", location=name))
             result = runners[name].result(request["check"])
             answer = {
                 "outcome": result.outcome.value,

@@ -14,9 +14,19 @@ from tests.vllm.table import MUTANTS
 pytestmark = pytest.mark.vllm
 
 _HANGS = "zoo:HangsInHook"
+_ROWS = [
+    pytest.param(
+        one,
+        id=f"{one.name}-{one.check}",
+        marks=[pytest.mark.slow] if one.check.startswith("engine.") else [],
+    )
+    for one in MUTANTS
+]
+"""The table; an engine that boots takes half a minute."""
+_PAIRS = sorted({(one.twin, one.check) for one in MUTANTS})
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: f"{one.name}-{one.check}")
+@pytest.mark.parametrize("mutant", _ROWS)
 def test_the_fault_is_named(served: Any, mutant: Mutant) -> None:
     """The check that the table names fails on the mutant, with every part of its finding filled."""
     answer = served.judge(mutant.name, mutant.check)
@@ -26,7 +36,9 @@ def test_the_fault_is_named(served: Any, mutant: Mutant) -> None:
 
 
 @pytest.mark.parametrize(
-    ("twin", "check"), sorted({(one.twin, one.check) for one in MUTANTS}), ids=lambda value: value
+    ("twin", "check"),
+    [pytest.param(*one, marks=[pytest.mark.slow] if one[1].startswith("engine.") else []) for one in _PAIRS],
+    ids=lambda value: value,
 )
 def test_the_twin_passes(served: Any, twin: str, check: str) -> None:
     """The same check is quiet on a platform that does the same thing right."""
@@ -42,7 +54,7 @@ def test_a_hook_that_never_returns_is_a_failure_in_time(served: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: f"{one.name}-{one.check}")
+@pytest.mark.parametrize("mutant", _ROWS)
 def test_nothing_else_is_named(served: Any, mutant: Mutant) -> None:
     """One cause is one failure: no other `must` of the cheap ones fails on the mutant."""
     from conformance.registry import all_checks
