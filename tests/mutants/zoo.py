@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -27,10 +27,10 @@ from conformance.engines.base import Adapter
 from conformance.isolation import Host, Opening
 from conformance.isolation.call import describe
 from conformance.isolation.client import Ran
-from conformance.isolation.forked import Forker
+from conformance.isolation.forked import Ended, Forker
 from conformance.isolation.fresh import Starter
 from conformance.isolation.inline import restored
-from conformance.model import Check, CheckResult, Level
+from conformance.model import Check, CheckResult, Level, Outcome
 from conformance.perform import perform
 from conformance.registry import all_checks
 from conformance.runner import Runner
@@ -45,8 +45,23 @@ PACKAGES: Final = {"native": "tests.mutants", "vllm": "tests.vllm"}
 Depth = Literal["wanted", "forked", "all"]
 """How much runs: the checks that are asked for; also all that need no interpreter of their own; all."""
 
-_ASK_ONLY: Final = frozenset({"loading", "identity", "members", "pickers", "answers", "fallback", "device"})
+_ASK_ONLY: Final = frozenset(
+    {
+        "loading",
+        "identity",
+        "members",
+        "dead_members",
+        "pickers",
+        "surfaces",
+        "answers",
+        "flags",
+        "fallback",
+        "device",
+    }
+)
 """Families whose checks change nothing; a real run isolates them too, here it would only take time."""
+
+_GOOD: Final = (Outcome.PASS, Outcome.UNSUPPORTED, Outcome.SKIPPED)
 
 
 @attrs.define
@@ -66,11 +81,40 @@ class ForkedZoo:
     def run(self, check_id: str, limit: float | None = None) -> Ran:
         """Run one check; those of a family that only asks share one fork."""
         if check_id not in self._known:
-            self._known.update(self._fork(self._group(check_id), limit or self.limit))
+            names = self._group(check_id)
+            ended = self._fork(lambda one: {name: one.answer(name) for name in names}, limit or self.limit)
+            for name in names:
+                if ended.answer is None:
+                    self._known[name] = Ran(None, ended.died, ended.output)
+                else:
+                    self._known[name] = Ran(from_json(ended.answer[name]), None, ended.output)
         return self._known[check_id]
 
     def begin(self, check_id: str, limit: float | None = None) -> None:
         """Do nothing: checks run when they are asked for."""
+
+    def run_ahead(self, check_ids: Sequence[str], keep_out: Container[str]) -> None:
+        """Run many checks in one fork, and keep what passed.
+
+        What failed may have failed for what an earlier check left there: it runs again, alone, when it is
+        asked for.
+
+        Args:
+            keep_out: checks of which nothing is kept.
+        """
+
+        def work(one: InTurn) -> dict[str, Any]:
+            runner = Runner(self.checks, one, Opening("ready", location=self.cls))
+            for check_id in check_ids:
+                runner.result(check_id)
+            return one.answers
+
+        ended = self._fork(work, self.limit)
+        for name, answer in (ended.answer or {}).items():
+            ran = Ran(from_json(answer))
+            good = ran.answer is not None and ran.answer.outcome in _GOOD
+            if good and name not in keep_out and self.checks[name].where != "fresh":
+                self._known[name] = ran
 
     def _group(self, check_id: str) -> list[str]:
         check = self.checks[check_id]
@@ -80,31 +124,28 @@ class ForkedZoo:
         return [
             name
             for name, one in self.checks.items()
-            if one.func.__module__ == family and one.where != "fresh"
+            if one.func.__module__ == family and one.where != "fresh" and name not in self._known
         ]
 
-    def _fork(self, names: Sequence[str], limit: float) -> dict[str, Ran]:
-        def work(extend: Any) -> dict[str, Any]:
+    def _fork(self, work: Callable[[InTurn], dict[str, Any]], limit: float) -> Ended:
+        def task(extend: Any) -> dict[str, Any]:
             starter = attrs.evolve(self.starter, extend=extend)
             if self.site:
                 folder = str(SITES / self.site)
                 sys.path.insert(0, folder)
                 starter = attrs.evolve(starter, path=[folder, *starter.path])
-            cls = load(self.cls)
-            return {
-                name: to_json(perform(self.checks[name], CheckContext(cls, self.adapter, starter.fresh)))
-                for name in names
-            }
+            return work(InTurn(load(self.cls), self.adapter, starter, self.checks))
 
-        ended = self.forker.run(work, limit)
-        if ended.answer is None:
-            return {name: Ran(None, ended.died, ended.output) for name in names}
-        return {name: Ran(from_json(ended.answer[name]), None, ended.output) for name in names}
+        return self.forker.run(task, limit)
 
 
 @attrs.define
 class InTurn:
-    """What runs single checks of one platform in this process, and puts back what they change."""
+    """What runs single checks of one platform in this process, and puts back what they change.
+
+    Args:
+        answers: what each check said, as JSON values.
+    """
 
     cls: type
     adapter: Adapter
@@ -112,13 +153,19 @@ class InTurn:
     checks: Mapping[str, Check]
     limit: float = 120.0
     importable_by_name: bool = True
+    answers: dict[str, Any] = attrs.field(factory=dict[str, Any])
 
-    def run(self, check_id: str, limit: float | None = None) -> Ran:
+    def answer(self, check_id: str) -> dict[str, Any]:
         """Run one check here."""
         with restored(self.cls):
-            return Ran(
-                perform(self.checks[check_id], CheckContext(self.cls, self.adapter, self.starter.fresh))
-            )
+            context = CheckContext(self.cls, self.adapter, self.starter.fresh)
+            self.answers[check_id] = to_json(perform(self.checks[check_id], context))
+        found: dict[str, Any] = self.answers[check_id]
+        return found
+
+    def run(self, check_id: str, limit: float | None = None) -> Ran:
+        """Run one check here, as the runner asks for it."""
+        return Ran(from_json(self.answer(check_id)))
 
     def begin(self, check_id: str, limit: float | None = None) -> None:
         """Do nothing: checks run when they are asked for."""
@@ -129,7 +176,7 @@ def request(engine: str, mutant: Mutant, *, twin: bool, depth: Depth) -> dict[st
 
     Returns:
         JSON values: `key` (the same for every row of one platform), `cls`, `site`, `host` (it needs a process
-        of its own), `together` (all its checks may share a process), `wanted`, `depth`.
+        of its own), `together` (it keeps no state, so that its checks may share a process), `wanted`, `depth`.
     """
     name, site = (mutant.twin, mutant.twin_site) if twin else (mutant.name, mutant.site)
     return {
@@ -163,13 +210,14 @@ def _chosen(checks: Mapping[str, Check], engine: str, asked: Mapping[str, Any]) 
     for check_id, check in checks.items():
         if check.engines and engine not in check.engines:
             continue
-        dear = check.where == "fresh" or check.level is Level.ENGINE
-        if (
-            check_id in asked["wanted"]
-            or asked["depth"] == "all"
-            or (asked["depth"] == "forked" and not dear)
-        ):
+        deep_enough = asked["depth"] == "all" or (asked["depth"] == "forked" and not _is_dear(check))
+        if deep_enough or check_id in asked["wanted"]:
             yield check_id
+
+
+def _is_dear(check: Check) -> bool:
+    """Say whether a check starts an interpreter or an engine."""
+    return check.where == "fresh" or check.level is Level.ENGINE
 
 
 def judge(
@@ -182,25 +230,12 @@ def judge(
             runner = Runner(checks, host, host.open())
             return {check_id: as_json(runner.result(check_id)) for check_id in wanted}
     starter = Starter([*sys.path], dict(os.environ), scratch, 120.0)
-    forker, opening = Forker(scratch), _opened(asked)
+    source = ForkedZoo(asked["cls"], asked["site"], engine, Forker(scratch), starter, checks)
+    opening = _opened(asked)
     if asked["together"] and opening.status == "ready":
-        ended = forker.run(lambda extend: _in_turn(asked, engine, checks, wanted, starter), 120.0)
-        if ended.answer is not None:
-            return ended.answer
-    runner = Runner(checks, ForkedZoo(asked["cls"], asked["site"], engine, forker, starter, checks), opening)
-    return {check_id: as_json(runner.result(check_id)) for check_id in wanted}
-
-
-def _in_turn(
-    asked: Mapping[str, Any],
-    engine: Adapter,
-    checks: Mapping[str, Check],
-    wanted: Sequence[str],
-    starter: Starter,
-) -> dict[str, list[Any]]:
-    """Run every check in this process, which is a fork."""
-    source = InTurn(load(asked["cls"]), engine, starter, checks)
-    runner = Runner(checks, source, Opening("ready", location=asked["cls"]))
+        cheap = [check_id for check_id in wanted if not _is_dear(checks[check_id])]
+        source.run_ahead(cheap, keep_out=asked["wanted"])
+    runner = Runner(checks, source, opening)
     return {check_id: as_json(runner.result(check_id)) for check_id in wanted}
 
 
