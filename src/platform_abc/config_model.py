@@ -144,7 +144,7 @@ class ModelConfig:
         return self.num_attention_heads // parallel_config.tensor_parallel_size
 
     def get_num_layers(self, parallel_config: ParallelConfig) -> int:
-        """Return the layers of one pipeline stage, the first stages taking the remainder's share.
+        """Return the layers of the largest pipeline stage.
 
         Args:
             parallel_config: says in how many stages the layers are divided.

@@ -11,11 +11,11 @@ machine, which management libraries use.
 
 from __future__ import annotations
 
-import os
 import threading
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
+from platform_abc._host import in_wsl
 from platform_abc.device_like import DeviceLike, DeviceV2Like, has_device_v2
 from platform_abc.errors import NotSupported
 from platform_abc.torch_fallback import TorchFallback
@@ -62,7 +62,8 @@ class Device(TorchFallback, ABC):
         """Return the physical id that one entry of the device-control variable means.
 
         Called in the front end and in workers by the maps below. The default reads a number; a platform
-        whose variable takes other identifiers (UUIDs, partitions) overrides it.
+        whose variable takes other identifiers (UUIDs, partitions) overrides it, with the help of
+        `platform_abc.device_ids.find_by_identifier`.
 
         Args:
             device_id: one entry, as it stands in the variable.
@@ -296,7 +297,7 @@ class Device(TorchFallback, ABC):
 
         Called in workers, and in the front end by connectors.
         """
-        return not _under_wsl()
+        return not in_wsl()
 
     @classmethod
     def get_current_memory_usage(cls, device: TorchDevice = None) -> float:
@@ -493,8 +494,3 @@ class Device(TorchFallback, ABC):
         Called in the front end, to bind worker processes to nodes.
         """
         return None
-
-
-def _under_wsl() -> bool:
-    """Say whether this is the Windows Subsystem for Linux, where pinned memory depends on the driver."""
-    return hasattr(os, "uname") and "microsoft" in " ".join(os.uname()).lower()

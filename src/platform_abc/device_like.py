@@ -94,7 +94,7 @@ class DeviceLike(Protocol):
         ...
 
     def get_current_memory_usage(self, device: TorchDevice = None, /) -> float:
-        """Return the bytes in use on a device, at the peak since the last call."""
+        """Return the bytes in use on a device."""
         ...
 
     def get_infinity_values(self, dtype: torch.dtype, /) -> tuple[float, float]:

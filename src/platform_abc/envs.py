@@ -165,8 +165,10 @@ def validate_environ(hard_fail: bool = False, environ: Mapping[str, str] | None 
 def _unknown(name: str) -> str:
     import difflib
 
-    close = difflib.get_close_matches(name, VARIABLES, n=1, cutoff=0.7)
-    hint = f"did you mean {close[0]}?" if close else f"known are: {', '.join(VARIABLES)}"
+    # Without what all have in common, or every name would be like every other one.
+    known = [each.removeprefix(PREFIX) for each in VARIABLES]
+    close = difflib.get_close_matches(name.removeprefix(PREFIX), known, n=1, cutoff=0.6)
+    hint = f"did you mean {PREFIX}{close[0]}?" if close else f"known are: {', '.join(VARIABLES)}"
     return f"unknown environment variable {name}; {hint}"
 
 

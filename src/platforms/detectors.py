@@ -17,6 +17,7 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from platform_abc import envs
+from platform_abc._host import in_wsl
 from platform_abc.errors import ConfigError
 from platform_abc.foreign import describe
 from platform_abc.reasons import explain
@@ -120,7 +121,7 @@ def rocm_platform_plugin() -> str | None:
         explain(f"amdsmi counts {count} device{'' if count == 1 else 's'}")
     if count > 0:
         return ROCM
-    return ROCM if _in_wsl() and _hip_torch_has_device() else None
+    return ROCM if in_wsl() and _hip_torch_has_device() else None
 
 
 def xpu_platform_plugin() -> str | None:
@@ -252,11 +253,6 @@ def _is_installed(name: str) -> bool:
     except (ImportError, ValueError):
         return False
     return spec is not None and spec.origin is not None
-
-
-def _in_wsl() -> bool:
-    """Say whether this is Linux under Windows, by the kernel's name."""
-    return hasattr(os, "uname") and "microsoft" in " ".join(os.uname()).lower()
 
 
 def _hip_torch_has_device() -> bool:

@@ -181,16 +181,3 @@ def _ids_or_none(text: str | None) -> list[int] | None:
         return parse_id_list(text) if text is not None else None
     except ValueError:
         return None
-
-
-def in_wsl(root: Path = ROOT) -> bool:
-    """Say whether this is Windows Subsystem for Linux, by the kernel's own name."""
-    return "microsoft" in (read_text(root / "proc/sys/kernel/osrelease") or "").lower()
-
-
-def wsl_kernel(root: Path = ROOT) -> tuple[int, ...] | None:
-    """Return the numbers of the WSL kernel's version, `(5, 15, 167)`; None if unreadable or not WSL."""
-    if not in_wsl(root):
-        return None
-    match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", read_text(root / "proc/sys/kernel/osrelease") or "")
-    return tuple(int(part) for part in match.groups() if part is not None) if match else None

@@ -17,7 +17,7 @@ from platform_abc.resolution import resolve
 from platforms import detectors
 from platforms.torch_build import TorchBuild
 
-IN_WSL = detectors._in_wsl  # every test but its own has it replaced
+IN_WSL = detectors.in_wsl  # every test but its own has it replaced
 
 ZEN = "vendor_id : AuthenticAMD\nflags : fpu avx2 avx512f avx512_bf16\n"
 
@@ -31,7 +31,7 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setattr(detectors, "JETSON_MARKERS", (str(tmp_path / "nv_tegra_release"),))
     monkeypatch.setattr(detectors, "CPU_INFO", str(tmp_path / "cpuinfo"))
-    monkeypatch.setattr(detectors, "_in_wsl", lambda: False)
+    monkeypatch.setattr(detectors, "in_wsl", lambda: False)
     monkeypatch.setattr(sys, "platform", "linux")
     build(monkeypatch, "cpu")
 
@@ -307,7 +307,7 @@ def test_under_wsl_a_hip_torch_with_a_device_is_rocm(
 ) -> None:
     """amdsmi does not work there, so torch is asked."""
     build(monkeypatch, "rocm")
-    monkeypatch.setattr(detectors, "_in_wsl", lambda: True)
+    monkeypatch.setattr(detectors, "in_wsl", lambda: True)
     fake(monkeypatch, "torch", cuda=SimpleNamespace(is_available=lambda: available))
     assert detectors.rocm_platform_plugin() == ("platforms.rocm.RocmPlatform" if available else None)
 
@@ -331,7 +331,7 @@ def test_wsl_is_known_by_the_kernel(monkeypatch: pytest.MonkeyPatch, release: st
 def test_under_wsl_another_torch_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a HIP build is asked."""
     build(monkeypatch, "gpu")
-    monkeypatch.setattr(detectors, "_in_wsl", lambda: True)
+    monkeypatch.setattr(detectors, "in_wsl", lambda: True)
     monkeypatch.setitem(sys.modules, "torch", None)
     answer, reasons, _ = said(detectors.rocm_platform_plugin)
     assert answer is None
@@ -341,7 +341,7 @@ def test_under_wsl_another_torch_is_not_imported(monkeypatch: pytest.MonkeyPatch
 def test_under_wsl_a_torch_that_does_not_import_is_not_rocm(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason is told, nothing is raised."""
     build(monkeypatch, "rocm")
-    monkeypatch.setattr(detectors, "_in_wsl", lambda: True)
+    monkeypatch.setattr(detectors, "in_wsl", lambda: True)
     monkeypatch.setitem(sys.modules, "torch", None)
     answer, reasons, _ = said(detectors.rocm_platform_plugin)
     assert answer is None

@@ -117,15 +117,6 @@ def test_machine_id_is_taken_only_when_well_formed(tmp_path: Path) -> None:
     assert hp.machine_id(tmp_path) == "3d1219c7c4c5404aaa1f6d2a48adfda4"
 
 
-def test_wsl_is_known_by_its_kernel(tmp_path: Path) -> None:
-    """The kernel's release says microsoft, and gives the version."""
-    assert not hp.in_wsl(tmp_path)
-    assert hp.wsl_kernel(tmp_path) is None
-    write(tmp_path, "proc/sys/kernel/osrelease", "5.15.167.4-microsoft-standard-WSL2\n")
-    assert hp.in_wsl(tmp_path)
-    assert hp.wsl_kernel(tmp_path) == (5, 15, 167)
-
-
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity mask")
 def test_usable_processors_follow_the_affinity_mask() -> None:
     """Narrowing the mask of this process narrows the answer."""

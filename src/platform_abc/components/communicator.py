@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class DeviceCommunicatorBase(abc.ABC):
     """Moves tensors between the ranks of one group, on the platform's device.
 
-    A group of one rank never calls the collectives' transport: the defaults below answer at once.
+    In a group of one rank the collectives answer at once, without the transport.
 
     Args:
         cpu_group: the group over host memory, for control messages.

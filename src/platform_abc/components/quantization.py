@@ -82,8 +82,12 @@ def register_quantization_config(name: str) -> Callable[[T], T]:
     Raises:
         ValueError: the name is empty or stands for another class, or the class is no method.
     """
-    if not name.strip():
-        raise ValueError("a quantization method needs a non-empty name")
+    given_name = cast("object", name)  # a class, where the parentheses were forgotten
+    if not isinstance(given_name, str) or not given_name.strip():
+        raise ValueError(
+            f"a quantization method needs a non-empty name, got {given_name!r}; "
+            'write @register_quantization_config("name") above the class'
+        )
 
     def register(method: T) -> T:
         given = cast("object", method)  # from a plugin, so its annotation proves nothing

@@ -78,3 +78,5 @@ def test_what_is_no_method_is_refused() -> None:
         register_quantization_config("test-quant")(int)  # type: ignore[type-var]
     with pytest.raises(ValueError, match="non-empty"):
         register_quantization_config(" ")
+    with pytest.raises(ValueError, match=r'write @register_quantization_config\("name"\) above'):
+        register_quantization_config(make())  # type: ignore[arg-type]
