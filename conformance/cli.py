@@ -18,6 +18,17 @@ from conformance.settings import Settings, resolve_level
 from platform_abc.errors import CONTRACT_VERSION
 
 USAGE: Final = 4
+_PYTEST: Final = """
+import sys
+try:
+    import pytest
+    status = pytest.main()
+except KeyboardInterrupt:  # while it was still being imported
+    status = 2
+    sys.stderr.write("platform-abc: interrupted\\n")
+sys.exit(status)
+"""
+"""What `python -m pytest` does, but for an interrupt before there is anything that minds it."""
 _PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app = typer.Typer(
@@ -145,14 +156,16 @@ def become_pytest(arguments: Sequence[str]) -> NoReturn:
     """
     env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     command = [
-        sys.executable, "-P", "-m", "pytest", "-p", "platform_abc._shim", "-p", "no:cacheprovider",
+        sys.executable, "-P", "-c", _PYTEST, "-p", "platform_abc._shim", "-p", "no:cacheprovider",
         "--noconftest", "-o", "addopts=", "--pyargs", "conformance", *arguments,
     ]  # fmt: skip
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # it was closed when this process started
+            stream.flush()
     os.execve(command[0], command, env)  # noqa: S606  a list, and no shell, is what is wanted
 
 
 def _refuse(line: str) -> int:
-    sys.stderr.write(f"platform-abc: {line}\n")
+    if sys.stderr is not None:
+        sys.stderr.write(f"platform-abc: {line}\n")
     return USAGE

@@ -145,24 +145,46 @@ def is_ours(package: str) -> bool:
 
 
 def main() -> int:
-    """Run the `platform-abc` command."""
+    """Run the `platform-abc` command; an interrupt ends it without a traceback, whenever it comes."""
+    try:
+        _open_standard_files()
+        return _main()
+    except KeyboardInterrupt:
+        _tell("interrupted")
+        return 2
+
+
+def _open_standard_files() -> None:
+    """Open what is closed of stdin, stdout and stderr on nowhere: the next file would take the number."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free number is taken, which is this one; what comes after us has it too.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+
+
+def _main() -> int:
     try:
         import pytest  # noqa: F401  # pyright: ignore[reportUnusedImport]
         import typer  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as error:
-        sys.stderr.write(
-            f"platform-abc: the command line needs {error.name}, which is not installed: {_EXTRA}\n"
-        )
+        _tell(f"the command line needs {error.name}, which is not installed: {_EXTRA}")
         return 4
     if sys.platform == "win32":
-        sys.stderr.write(f"platform-abc: {_WINDOWS}\n")
+        _tell(_WINDOWS)
         return 4
     if not is_ours(_KIT):
-        sys.stderr.write(f"platform-abc: {_hidden(_KIT)}\n")
+        _tell(_hidden(_KIT))
         return 4
     from conformance.cli import run
 
     return run(sys.argv[1:])
+
+
+def _tell(line: str) -> None:
+    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]  it was closed at the start
+        sys.stderr.write(f"platform-abc: {line}\n")
 
 
 class _Remark:
