@@ -149,6 +149,7 @@ def quantization(ctx: CheckContext) -> None:
     needs=("identity.lists",),
     why="A listed method that the engine does not know cannot be asked for: it is misspelt, or not registered yet.",
     hint="Register your method in pre_register_and_update, and write the engine's spelling of its own.",
+    engines=("vllm",),
 )
 def quantization_known(ctx: CheckContext) -> None:
     """Each listed method is one that the engine knows once the platform has registered its own."""

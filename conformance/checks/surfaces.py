@@ -151,10 +151,10 @@ def _bound_base(original: Any) -> inspect.Signature | None:
     return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
-def _needed(original: Any, base: inspect.Signature, name: str) -> Iterator[tuple[Shape, str]]:
-    """The least call that every user of a base makes, where the base leaves the work to its heirs."""
-    function = getattr(original, "__func__", original)
-    if not getattr(function, "__isabstractmethod__", False) and name != _INIT:
+def _needed(cls: type, base: inspect.Signature, name: str) -> Iterator[tuple[Shape, str]]:
+    """The least call that every user of a base makes, where one of the bases leaves the work to its heirs."""
+    left_open = any(getattr(vars(one).get(name), "__isabstractmethod__", False) for one in cls.__mro__)
+    if not left_open and name != _INIT:
         return
     required = [
         one
@@ -175,7 +175,7 @@ def _refused(
         return None
     shapes = [(Shape(one.positional, one.keywords), one.site) for one in calls if one.member == name]
     real = [(shape, site) for shape, site in shapes if not _refuses(base, shape)]
-    for shape, site in real or _needed(original, base, name):
+    for shape, site in real or _needed(picked.cls, base, name):
         why = refusal(base, override, shape)
         if why:
             return f"{shape.spelled(_spelled(picked, name))} of {site}", why, base

@@ -166,7 +166,11 @@ class CapabilityTuple(Good):
 
 
 class CapabilityReal(Good):
-    """Gives the engine's own pair."""
+    """Gives the engine's own pair, for a device that is like CUDA."""
+
+    def is_cuda_alike(self) -> bool:
+        """Say yes."""
+        return True
 
     @classmethod
     def get_device_capability(cls, device_id: int = 0) -> Any:

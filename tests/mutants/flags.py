@@ -87,12 +87,6 @@ class FollowsList(Good):
             raise ValueError(f"quantization {quant} does not run on this chip")
 
 
-class MisspeltMethod(Good):
-    """Misspells a method of the engine's."""
-
-    supported_quantization: list[str] = ["chip_w8", "fp_8"]
-
-
 class DtypeTwice(Good):
     """Lists a dtype twice."""
 

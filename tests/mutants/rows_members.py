@@ -26,7 +26,6 @@ ROWS: Final[tuple[Mutant, ...]] = (
     Mutant("flags:NoFp8", "capabilities.fp8", "flags:SameFp8"),
     Mutant("flags:AcceptsAll", "capabilities.quantization", "flags:FollowsList"),
     Mutant("flags:RefusesListed", "capabilities.quantization", "flags:FollowsList"),
-    Mutant("flags:MisspeltMethod", "capabilities.quantization-known"),
     Mutant("flags:DtypeTwice", "device.dtypes", "flags:TakesDtype"),
     Mutant("flags:RefusesDtype", "device.dtypes", "flags:TakesDtype"),
     Mutant("flags:FakesCapability", "device.capability-kind", "answers:CapabilityReal"),
