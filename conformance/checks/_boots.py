@@ -191,7 +191,7 @@ def _raised_in_hook(run: Booted) -> Violation | None:
     if not guilty or _LACKS.intersection(guilty[-1]["kinds"]):
         return None
     event = guilty[-1]
-    frame = run.own(_frames(event["frames"]))
+    frame = run.own(frames_of(event["frames"]))
     waits = ""
     if run.boot.ended in ("stuck", "hung"):
         waits = f"; the engine did not notice and was still waiting after {run.boot.seconds:g} s"
@@ -294,7 +294,7 @@ def _died(run: Booted) -> Violation | None:
     if run.boot.ended == "hung":
         return None
     for event in run.events("exit"):
-        frame = run.own(_frames(event["frames"]))
+        frame = run.own(frames_of(event["frames"]))
         if frame:
             return run.fail(
                 frame.function,
@@ -344,7 +344,7 @@ def _refused(run: Booted) -> Violation | None:
 def _own_line(run: Booted) -> Violation | None:
     """An exception passed a line of the platform's own files, outside its members."""
     for told in (*run.events("error"), run.error):
-        frame = run.own(_frames(told.get("frames", ())))
+        frame = run.own(frames_of(told.get("frames", ())))
         if frame:
             inside = run.inside(str(told.get("process", FRONT_END)))
             inside = "" if " process failed in " in told["text"] else inside
@@ -365,7 +365,7 @@ def _own_line(run: Booted) -> Violation | None:
     return None
 
 
-def _frames(told: Sequence[str]) -> list[Frame]:
+def frames_of(told: Sequence[str]) -> list[Frame]:
     return [Frame(*one.rsplit(":", 2)) for one in told]
 
 

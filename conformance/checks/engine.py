@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from conformance.checks._boots import MANY, ONE, Booted, booted
+from conformance.checks._boots import MANY, ONE, Booted, booted, frames_of
 from conformance.context import CheckContext, locate, short
 from conformance.engines.boot import PROMPTS, TOKENS
 from conformance.model import Finding, Level, NotRun, Violation
@@ -348,15 +348,16 @@ def judge_end(run: Booted) -> None:
     says = (
         "A closed engine leaves nothing: no process, no shared memory, no thread that keeps an interpreter."
     )
-    starts = run.events("starts")
     if run.boot.left:
-        member, place = _starter(run, starts)
+        starters = [run.own(frames_of(event["frames"])) for event in run.events("starts")]
+        starter = next((frame for frame in reversed(starters) if frame), None)
+        by = f"; `{starter.function}`, line {starter.line}, started one" if starter else ""
         raise run.fail(
-            member,
-            f"these processes outlived the engine: {'; '.join(run.boot.left[:3])}",
+            starter.function if starter else run.ctx.platform_cls.__name__,
+            f"this outlived the engine: {'; '.join(_command(one) for one in run.boot.left[:3])}{by}",
             "End the process in the worker's `shutdown`, or start it so that it ends with its parent.",
             says=says,
-            place=place,
+            place=starter.place if starter else "",
         )
     if run.boot.memory:
         raise run.fail(
@@ -377,12 +378,7 @@ def judge_end(run: Booted) -> None:
         )
 
 
-def _starter(run: Booted, starts: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """The member that was running when the last process was started, and its place."""
-    for start in reversed(starts):
-        calls = [
-            event for event in run.events("call") if event["pid"] == start["pid"] and event["t"] <= start["t"]
-        ]
-        if calls:
-            return calls[-1]["name"], ""
-    return run.ctx.platform_cls.__name__, ""
+def _command(left: str) -> str:
+    """A process that was left, without its number and the folder of its program."""
+    words = left.partition("`")[2].rstrip("`").split()
+    return f"the process `{' '.join([words[0].rpartition('/')[2], *words[1:]])}`" if words else left

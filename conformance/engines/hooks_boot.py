@@ -42,6 +42,7 @@ _LONGEST: Final = 600
 _CONFIG_HOOKS: Final = ("apply_config_platform_defaults", "check_and_update_config")
 _ENGINES: Final = frozenset({"vllm", "platform_abc", "platforms", "reference_engine"})
 _FRAME: Final = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+_STARTS: Final = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn", "os.system"})
 _write = os.write
 _leave = os._exit  # pyright: ignore[reportPrivateUsage]
 
@@ -184,7 +185,7 @@ def watch(cls: type, snapshot: Callable[[Any], Mapping[str, Any]]) -> None:
             continue  # some object that happens to be callable
         with contextlib.suppress(Exception):  # a metaclass that lets nobody write to the class
             setattr(cls, name, watched if kind is None else kind(watched))
-    sys.addaudithook(_note_start)
+    sys.addaudithook(_start_noter(own))
     os._exit = _noted_exit  # pyright: ignore[reportPrivateUsage]
 
 
@@ -242,19 +243,25 @@ def _own_caller(own: tuple[str, ...]) -> str:
     return ""
 
 
-def _note_start(event: str, args: tuple[Any, ...]) -> None:
-    """Note that a process is started while a member runs; an audit hook."""
-    if _now.depth and event in ("subprocess.Popen", "os.fork", "os.posix_spawn", "os.system"):
-        note(event, "starts", command=repr(args[:2])[:_LONGEST])
+def _start_noter(own: tuple[str, ...]) -> Callable[[str, tuple[Any, ...]], None]:
+    """An audit hook that notes each process that the platform's own code starts."""
+
+    def note_start(event: str, args: tuple[Any, ...]) -> None:
+        if event in _STARTS:
+            frames = _callers()
+            if any(one.partition(":")[0].startswith(own) for one in frames):
+                note(event, "starts", frames=frames)
+
+    return note_start
 
 
 def _noted_exit(status: int = 0) -> NoReturn:
     """Leave as `os._exit` does, and say from where."""
-    frames = [f"{frame.f_code.co_filename}:{line}:{frame.f_code.co_name}" for frame, line in _callers()]
-    note("os._exit", "exit", status=status, frames=frames)
+    note("os._exit", "exit", status=status, frames=_callers())
     _leave(status)
 
 
-def _callers() -> list[tuple[FrameType, int]]:
+def _callers() -> list[str]:
     """The frames that led to the caller, outermost first."""
-    return list(traceback.walk_stack(sys._getframe(2)))[::-1]  # pyright: ignore[reportPrivateUsage]
+    frames = traceback.walk_stack(sys._getframe(2))  # pyright: ignore[reportPrivateUsage]
+    return [f"{frame.f_code.co_filename}:{line}:{frame.f_code.co_name}" for frame, line in frames][::-1]

@@ -48,10 +48,10 @@ def drive(layout: str) -> dict[str, Any]:
         results = engine.generate(prompts, SamplingParams(max_tokens=most, temperature=0.0))
         return [one.error or list(one.tokens) for one in results]
 
-    own: dict[str, Any] = {"dtype": _dtype(), "max_model_len": 128, "max_num_seqs": 4}
-    args = EngineArgs(
-        **{**own, **user_arguments.given(), "executor": "uni" if layout == "one-process" else "mp"}
-    )
+    asked: dict[str, Any] = {"dtype": _dtype(), "max_model_len": 128, "max_num_seqs": 4}
+    asked.update(user_arguments.given())
+    asked["executor"] = "uni" if layout == "one-process" else "mp"
+    args = EngineArgs(**asked)
     with Engine(args, traced=True) as engine:
         first = generate(engine, PROMPTS)
         again = generate(engine, PROMPTS)

@@ -29,6 +29,7 @@ _STABLE: Final = (
     (re.compile(r"(?:/[^\s/:'\"`]+)+/(tests/mutants/)"), r"\1"),
     (re.compile(r"(?:/[^\s/:'\"`]+)*/(?:site-packages|lib/python3\.\d+)/"), ""),
     (re.compile(r"(?:/[^\s/:'\"`]+)+/(?:src|main)/(?=[a-z_]+/)"), ""),
+    (re.compile(r"\bpsm_[0-9a-f]+"), "psm_…"),
     (re.compile(r"/tmp/[^\s:'\"`]*"), "/tmp/…"),
     (re.compile(r"(\.py|generated/\w+):\d+"), r"\1:…"),
     (re.compile(r"\b(line|pid|process) \d+\b"), r"\1 …"),

@@ -16,8 +16,18 @@ from tests.mutants.zoo import Depth, request
 
 pytestmark = pytest.mark.torch
 
-_IDS = [f"{one.name}-{one.check}" for one in MUTANTS]
-_every_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=_IDS)
+_every_mutant = pytest.mark.parametrize(
+    "mutant",
+    [
+        pytest.param(
+            one,
+            id=f"{one.name}-{one.check}",
+            # An engine that boots takes seconds, and each of these boots one or two.
+            marks=[pytest.mark.slow] if one.check.startswith("engine.") else [],
+        )
+        for one in MUTANTS
+    ],
+)
 
 
 def _judged(session: pytest.Session, depth: Depth, asking: set[str]) -> Mapping[str, Results]:
