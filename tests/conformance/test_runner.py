@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conformance.answers import Answer
+from conformance.expected import ExpectedFailure
 from conformance.isolation import Opening
 from conformance.isolation.client import Ran
 from conformance.model import Check, Finding, Level, Outcome, Where
@@ -146,3 +147,16 @@ def test_the_limit_of_a_check_of_its_own_follows_the_run_in_proportion():
     for name in checks:
         runner.result(name)
     assert source.limits == {"test.usual": 60.0, "test.slow": 120.0}
+
+
+def test_a_failure_that_is_expected_holds_nothing_back() -> None:
+    """Whoever declares a failure goes on with it: what needs that check is run, here and further on."""
+    checks = {one.id: one for one in (_check("first"), _check("second", needs=("first",)))}
+    failed = Answer(Outcome.FAIL, (Finding("it is so", "it is not", "hook", "p.py:1", "mend it"),))
+    source = _Answers(first=failed)
+    opening = Opening(status="ready", module="chip")
+    held = Runner(checks, source, opening)
+    assert held.result("test.second").outcome is Outcome.NOT_RUN
+    going = Runner(checks, source, opening, {"test.first": ExpectedFailure("known")})
+    assert going.result("test.first").outcome is Outcome.XFAIL
+    assert going.result("test.second").outcome is Outcome.PASS

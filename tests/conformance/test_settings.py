@@ -183,3 +183,12 @@ def test_expected_failures_must_name_checks() -> None:
     with pytest.raises(UsageProblem, match="cannot be an expected failure"):
         require_known({IMPORTABLE: entry}, [IMPORTABLE], "kit.toml")
     require_known({"identity.name": entry}, ["identity.name"], "kit.toml")
+
+
+def test_engine_arguments_are_a_table_as_the_engine_takes_them(tmp_path: Path) -> None:
+    """Names and values go to the engine as they stand; what JSON cannot carry is refused."""
+    text = '[tool.platform-abc.engine-arguments]\nmodel = "/models/tiny"\nmax_num_seqs = 2\n'
+    assert _resolve(tmp_path, text).engine_arguments == {"model": "/models/tiny", "max_num_seqs": 2}
+    said = "engine-arguments must be a table of the engine's arguments by name"
+    assert said in _refused(tmp_path, '[tool.platform-abc]\nengine-arguments = "model"\n')
+    assert said in _refused(tmp_path, "[tool.platform-abc.engine-arguments]\nsince = 2020-01-01\n")
