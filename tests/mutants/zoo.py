@@ -129,7 +129,7 @@ class ForkedZoo:
 
     def _fork(self, work: Callable[[InTurn], dict[str, Any]], limit: float) -> Ended:
         def task(extend: Any) -> dict[str, Any]:
-            starter = attrs.evolve(self.starter, extend=extend)
+            starter = attrs.evolve(self.starter, extend=extend, limit=limit)
             if self.site:
                 folder = str(SITES / self.site)
                 sys.path.insert(0, folder)
