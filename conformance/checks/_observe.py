@@ -28,7 +28,6 @@ from conformance.checks._scenes import Scene, play, spell
 from conformance.context import locate
 from conformance.engines.scenery import SCENERY, Scenery
 
-_LIMIT: Final = 60.0
 _CALLS: Final = 3
 _OTHERS: Final = ("numpy", "transformers", "ray")
 """What engines import beside torch; an empty module stands in where one is not installed."""
@@ -68,6 +67,7 @@ def observe(
     bases: Sequence[str],
     in_tree: bool,
     entries: bool,
+    limit: float,
 ) -> dict[str, Any]:
     """Play every scene of a platform, in this fresh interpreter.
 
@@ -79,6 +79,7 @@ def observe(
         bases: the top-level packages of the class's bases, the vendor's own as much as that of the class.
         in_tree: the engine itself ships the class, and has no entry point for it.
         entries: import the whole engine under the platform too, where that is the platform of this machine.
+        limit: seconds that each scene may take.
 
     Returns:
         `scenes`, what `conformance.checks._scenes.play` gives; `own`, the platform's entry points; and
@@ -88,22 +89,27 @@ def observe(
 
     scenery, engine_adapter = SCENERY[engine], adapter(engine)
     scenery.restore()
+    importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
     os.chdir(tempfile.mkdtemp())
-    asked = play({"own": lambda: _own(scenery, module, engine_adapter.detectors())}, _LIMIT)["own"]
+    asked = play({"own": lambda: _own(scenery, module, engine_adapter.detectors())}, limit)["own"]
     own, shipped, places = asked.get("said") or [{}, [], {}]
     own = {} if in_tree else own
     stage = _Stage(scenery, module, qualname, device_type, own, (*bases, *shipped))
     bare: dict[str, Scene] = {}
     for name, value in own.items():
         bare[f"ask {name}"] = functools.partial(_ask, value, scenery.group)
-    found = play(bare, _LIMIT)
+    found = play(bare, limit)
+    if any("died" in told for told in found.values()):
+        return {"own": own, "places": places, "scenes": found}
     chosen = _speaker(stage, found)
     if not in_tree:
-        first = {"package first": stage.package, "module first": module}
-        found |= play({one: functools.partial(_first, stage, first[one], chosen) for one in first}, _LIMIT)
+        for one, first in (("package first", stage.package), ("module first", module)):
+            found |= play({one: functools.partial(_first, stage, first, chosen)}, limit)
+            if found[one].get("said", {"during": "?"})["during"] or first == module:
+                break  # the module's import begins with that of its package
     resolve = engine_adapter.detect()
     if scenery.light:
-        found |= play({"resolve": lambda: _resolve(stage, resolve, entries=False)}, _LIMIT)
+        found |= play({"resolve": lambda: _resolve(stage, resolve, entries=False)}, limit)
     for name in (scenery.interface, "torch"):
         importlib.import_module(name)
     warm: dict[str, Scene] = {
@@ -114,9 +120,9 @@ def observe(
     }
     for name, value in own.items():
         warm[f"crowded {name}"] = functools.partial(_crowded, value, scenery.group)
-    found |= play(warm, 2 * _LIMIT, at_once=2)
+    found |= play(warm, limit, at_once=2)
     found.setdefault("entries", found["resolve"])
-    found |= play(_second_round(stage, found), _LIMIT)
+    found |= play(_second_round(stage, found), limit)
     return {"own": own, "places": places, "scenes": found}
 
 

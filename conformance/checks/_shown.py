@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 
 from conformance.context import CheckContext
+from conformance.isolation.died import ChildDied
 from conformance.model import Finding, NotRun, Skip, Unsupported, Violation
 
 OBSERVE: Final = "conformance.checks._observe:observe"
@@ -36,7 +37,7 @@ class Shown:
         """
         told = self.scenes.get(scene)
         if told is None:
-            raise NotRun(f"the kit did not get to {scene!r}")
+            raise NotRun(f"the detector hangs or ends its process, so that {scene!r} was not tried")
         if "died" in told:
             raise NotRun(
                 f"the process of {scene!r} {told['died']}, see detection.detector or platform.importable"
@@ -51,10 +52,18 @@ class Shown:
         return "said" in self.scenes.get(scene, {})
 
 
+TIMEOUT: Final = 600.0
+"""Seconds for a check that reads what the scenes showed: one after the other they take long where all hang."""
+
+_SPANS: Final = 5
+"""How many scenes may follow one another and take all their time."""
+
+
 def shown(ctx: CheckContext) -> Shown:
     """What one fresh interpreter shows of the platform; the first check that asks starts it.
 
     Raises:
+        Skip: it did not get through on this machine, which is slow; a scene that hangs ends before.
         Skip: stand-ins take the place of modules, which a detector must not meet.
     """
     if ctx.stubs:
@@ -65,17 +74,27 @@ def shown(ctx: CheckContext) -> Shown:
     in_tree = ctx.adapter.in_tree(ctx.platform_cls)
     device_type: object = getattr(ctx.platform_cls, "device_type", "")
     bases = sorted({one.__module__.partition(".")[0] for one in ctx.platform_cls.__mro__} - {"builtins"})
-    answer = ctx.fresh(
-        OBSERVE,
-        ctx.adapter.name,
-        ctx.platform_cls.__module__,
-        ctx.platform_cls.__qualname__,
-        device_type if isinstance(device_type, str) else "",
-        bases,
-        in_tree,
-        not in_tree and not ctx.device_missing(),
-        shared=True,
-    )
+    limit: float = getattr(getattr(ctx.fresh, "__self__", None), "limit", TIMEOUT)
+    try:
+        answer = ctx.fresh(
+            OBSERVE,
+            ctx.adapter.name,
+            ctx.platform_cls.__module__,
+            ctx.platform_cls.__qualname__,
+            device_type if isinstance(device_type, str) else "",
+            bases,
+            in_tree,
+            not in_tree and not ctx.device_missing(),
+            limit / _SPANS,
+            shared=True,
+        )
+    except ChildDied as died:
+        if died.how != "timeout":
+            raise
+        raise Skip(
+            f"the interpreter that imports the platform in every order {died}",
+            "run the kit again with a longer --conformance-timeout",
+        ) from died
     return Shown(answer["own"], answer["places"], answer["scenes"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from conformance.checks._shown import activations, need_detectors, raise_all, shown
+from conformance.checks._shown import TIMEOUT, activations, need_detectors, raise_all, shown
 from conformance.context import CheckContext
 from conformance.engines.scenery import SCENERY
 from conformance.model import Finding
@@ -25,6 +25,7 @@ def _finding(function: str, left: Mapping[str, Any], *, says: str, did: str, hin
     group="resolution",
     needs=(_DETECTOR,),
     where="fresh",
+    timeout=TIMEOUT,
     why="The engine is half imported when it asks; what a detector imports of it meets half a package.",
     hint="Let the detector import nothing of the engine but its platform interface; work belongs into the hooks.",
 )
@@ -62,6 +63,7 @@ def engine_imports(ctx: CheckContext) -> None:
     group="resolution",
     needs=(_DETECTOR,),
     where="fresh",
+    timeout=TIMEOUT,
     why="Every process asks every installed detector, also on machines of others: what it replaces is replaced "
     "for all.",
     hint="Replace nothing of torch, the engine or Python in a detector or in a module that it imports.",
@@ -90,6 +92,7 @@ def patches(ctx: CheckContext) -> None:
     group="resolution",
     needs=(_DETECTOR,),
     where="fresh",
+    timeout=TIMEOUT,
     why="A detector that configures logging silences or doubles the messages of the engine and of the user.",
     hint="Log through `logging.getLogger(__name__)`, and configure no logger but your own.",
 )
@@ -116,6 +119,7 @@ def logs(ctx: CheckContext) -> None:
     group="resolution",
     needs=(_DETECTOR,),
     where="fresh",
+    timeout=TIMEOUT,
     why="Variables are the user's and are inherited by every process; a detector runs also where its device "
     "is not.",
     hint="Leave a variable that is set as it is (os.environ.setdefault), and the engine's variables alone.",
@@ -165,6 +169,7 @@ def _is_lost(old: str | None, new: str | None) -> bool:
     group="resolution",
     needs=(_DETECTOR,),
     where="fresh",
+    timeout=TIMEOUT,
     why="Folders, files, signals, warning filters and torch's defaults serve all code of the process.",
     hint="Let the detector only read.",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from conformance.checks._shown import Shown, need_detectors, raise_all, shown
+from conformance.checks._shown import TIMEOUT, Shown, need_detectors, raise_all, shown
 from conformance.checks.loading import SPECIFIED
 from conformance.context import CheckContext
 from conformance.engines.base import Detection
@@ -30,6 +30,7 @@ def _spellings(ctx: CheckContext) -> tuple[str, str]:
     group="resolution",
     needs=(IMPORTABLE,),
     where="fresh",
+    timeout=TIMEOUT,
     why="Every process asks the detector, the winning one twice; an exception counts as 'not this machine'.",
     hint="Return the dotted name of the class, or None; catch what your driver raises.",
 )
@@ -38,8 +39,10 @@ def detector(ctx: CheckContext) -> None:
     seen = shown(ctx)
     findings: list[Finding] = []
     for name, function in need_detectors(ctx, seen).items():
-        asked = [(_BARE, seen.scenes[f"ask {name}"]), (_THERE, seen.scenes[f"crowded {name}"])]
-        again = seen.scenes["entries"].get("said", {}).get("asked_again", {}).get(name)
+        asked = [(_BARE, seen.scenes[f"ask {name}"])]
+        if f"crowded {name}" in seen.scenes:
+            asked.append((_THERE, seen.scenes[f"crowded {name}"]))
+        again = seen.scenes.get("entries", {}).get("said", {}).get("asked_again", {}).get(name)
         if again is not None:
             asked.append((_WHOLE, {"said": again}))
         ctx.details[name] = asked[0][1].get("said", {}).get("answers")
@@ -132,6 +135,7 @@ def _wrong_together(asked: list[tuple[str, Mapping[str, Any]]]) -> tuple[str, st
     group="resolution",
     needs=("detection.detector", SPECIFIED),
     where="fresh",
+    timeout=TIMEOUT,
     why="A platform that is not the engine's current one after detection is silently replaced by another.",
     hint="Let the detector return this class's dotted name on a machine with the device.",
 )
@@ -250,6 +254,7 @@ def _place(seen: Shown, name: str) -> str:
     group="resolution",
     needs=("detection.detector",),
     where="fresh",
+    timeout=TIMEOUT,
     why="A plugin that claims a machine without its device stops every engine there, also those for other devices.",
     hint="Look for the device or its library in the detector, and return None where it is not there.",
 )
@@ -329,6 +334,7 @@ def _claims_library(function: str, told: Mapping[str, Any], gone: str, place: st
     severity="should",
     needs=("detection.says-no",),
     where="fresh",
+    timeout=TIMEOUT,
     why="A library that is there and does not load raises OSError, and a driver that is not loaded an error "
     "of its own; the user then sees a traceback instead of the reason.",
     hint="Catch `Exception` around the library's import and its calls, and return None.",

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from conformance.checks import _configs, _watch
 from conformance.checks._runtime import Runtime, initialised
-from conformance.checks._shown import Shown, raise_all, shown
+from conformance.checks._shown import TIMEOUT, Shown, raise_all, shown
 from conformance.context import CheckContext
 from conformance.model import IMPORTABLE, Finding, NotRun, Skip, Unsupported
 from conformance.registry import check
@@ -59,6 +59,7 @@ def _moments(seen: Shown) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     group="device",
     needs=(IMPORTABLE,),
     where="fresh",
+    timeout=TIMEOUT,
     why="Every process imports the platform and asks its detector, also those that fork workers afterwards.",
     hint="Ask a management library or the device files; open the runtime in the worker.",
 )
@@ -194,6 +195,7 @@ def _need_a_device_runtime(ctx: CheckContext) -> None:
     group="resolution",
     needs=(IMPORTABLE,),
     where="fresh",
+    timeout=TIMEOUT,
     why="Engines fork workers after the platform is imported: a fork keeps one thread, and locks that others "
     "held stay locked.",
     hint="Start threads and take memory in the worker, not at import.",
@@ -226,6 +228,7 @@ def fork_safe(ctx: CheckContext) -> None:
     severity="should",
     needs=(IMPORTABLE,),
     where="fresh",
+    timeout=TIMEOUT,
     why="Whoever imports the platform to look at it gets replaced functions, logging and variables with it.",
     hint="Do in hooks and workers what changes the process.",
 )

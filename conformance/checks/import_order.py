@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from conformance.checks._shown import Shown, raise_all, shown
+from conformance.checks._shown import TIMEOUT, Shown, raise_all, shown
 from conformance.context import CheckContext
 from conformance.model import IMPORTABLE, Finding, NotRun, Skip, Unsupported
 from conformance.registry import check
@@ -16,6 +16,7 @@ from conformance.registry import check
     group="resolution",
     needs=(IMPORTABLE,),
     where="fresh",
+    timeout=TIMEOUT,
     why="Users import a plugin before the engine; if that resolves the platform while the plugin is half "
     "imported, the process silently runs on another one.",
     hint="Let the plugin's package and the platform's module import of the engine only what resolves nothing.",
@@ -28,8 +29,12 @@ def plugin_first(ctx: CheckContext) -> None:
     package, module = ctx.platform_cls.__module__.partition(".")[0], ctx.platform_cls.__module__
     findings: list[Finding] = []
     for scene, name in (("package first", package), ("module first", module)):
-        told = seen.scenes[scene]
-        if findings or ("died" not in told and (did := _wrong(ctx, seen, told["said"], name)) == ""):
+        told = seen.scenes.get(scene)
+        if (
+            told is None
+            or findings
+            or ("died" not in told and (did := _wrong(ctx, seen, told["said"], name)) == "")
+        ):
             continue
         if "died" in told:
             did = f"the process that imports {name} first {told['died']}"
@@ -53,7 +58,7 @@ def _wrong(ctx: CheckContext, seen: Shown, said: Mapping[str, Any], name: str) -
     Raises:
         NotRun: the engine cannot import it either, which another check reports.
     """
-    resolved = seen.scenes["resolve"].get("said", {})
+    resolved = seen.scenes.get("resolve", {}).get("said", {})
     if (said["error"] or said["refused"]) and not resolved.get("resolved"):
         raise NotRun(f"{said['error'] or said['refused']}, see detection.resolves")
     if said["error"]:
@@ -89,6 +94,7 @@ def _place(ctx: CheckContext, told: Mapping[str, Any], *, package: bool) -> str:
     group="resolution",
     needs=(IMPORTABLE, "platform.instantiable"),
     where="fresh",
+    timeout=TIMEOUT,
     why="The engine asks the platform while it imports itself; what raises then, or imports what is half "
     "there, makes `import` of the engine fail for every user.",
     hint="Let members that the engine reads at import answer without importing the engine.",
@@ -125,6 +131,7 @@ def engine_entries(ctx: CheckContext) -> None:
     group="resolution",
     needs=(IMPORTABLE, "platform.instantiable", "fallback.dunder"),
     where="fresh",
+    timeout=TIMEOUT,
     why="The engine asks these while it is half imported; an import of the engine there is a circle.",
     hint="Answer from the class, the machine or torch, and log through `logging`.",
 )

@@ -14,6 +14,9 @@ from typing import Any, Final
 
 import attrs
 
+_DEEPEST: Final = 3
+"""How often resolution may be entered inside itself before it is stopped."""
+
 
 @attrs.frozen
 class Scenery:
@@ -103,6 +106,8 @@ class Scenery:
             depth += 1
             deepest = max(deepest, depth)
             try:
+                if depth > _DEEPEST:  # it would go on until the stack is full
+                    raise RecursionError("current_platform is read while it is being resolved")
                 return original(*args, **kwargs)
             finally:
                 depth -= 1
