@@ -13,6 +13,7 @@ from conformance.context import CheckContext, short
 from conformance.engines.boot import Boot
 from conformance.engines.hooks_boot import FRONT_END, own_places
 from conformance.model import Skip, Violation
+from conformance.stubs import in_place
 
 ONE: Final = "one-process"
 MANY: Final = "worker-processes"
@@ -141,6 +142,11 @@ def booted(ctx: CheckContext, layout: str) -> Booted:
         Violation: the engine failed, by the platform's doing.
     """
     ctx.need_device()
+    if in_place():
+        raise Skip(
+            f"an engine does not run over stand-ins ({', '.join(in_place())})",
+            "run the kit without --conformance-stub where the modules themselves are installed",
+        )
     run = Booted(ctx, layout, _boot(ctx, layout, ctx.platform_cls.__module__, ctx.platform_cls.__qualname__))
     ctx.details["engine_seconds"] = {layout: run.boot.seconds}
     if run.boot.ended not in ("answered", "lingered") or run.error:
@@ -324,9 +330,10 @@ def _lacking(run: Booted) -> Skip | None:
             return Skip(
                 f"the engine needs what is not here: {told['text']}", "install it, or run the kit there"
             )
+    for told in (run.error, *run.events("error")):
         top = str(told.get("missing") or "").partition(".")[0]
         own = run.ctx.platform_cls.__module__.partition(".")[0]
-        if top and top != own and top != run.ctx.adapter.name and importlib.util.find_spec(top) is None:
+        if top and top not in (own, run.ctx.adapter.name) and importlib.util.find_spec(top) is None:
             return Skip(f"the engine run needs the package {top!r}, which is not installed", f"install {top}")
     return None
 
@@ -343,7 +350,7 @@ def _refused(run: Booted) -> Violation | None:
 
 def _own_line(run: Booted) -> Violation | None:
     """An exception passed a line of the platform's own files, outside its members."""
-    for told in (*run.events("error"), run.error):
+    for told in (run.error, *run.events("error")[::-1]):
         frame = run.own(frames_of(told.get("frames", ())))
         if frame:
             inside = run.inside(str(told.get("process", FRONT_END)))

@@ -191,6 +191,7 @@ class _Watch:
 
     def _wait(self, front: subprocess.Popen[bytes], until: float) -> str:
         """Wait for the front end; how the run ended."""
+        ticks = 0
         alone: float | None = None
         written: float | None = None
         while True:
@@ -208,7 +209,8 @@ class _Watch:
                 alone = alone or now
                 if now > alone + self.plan.patience:
                     return "stuck"
-            for pid in (front.pid, *reaper.descendants(front.pid)):
+            ticks += 1
+            for pid in (front.pid, *reaper.descendants(front.pid)) if ticks % 2 else ():
                 self.mapped |= _mapped(pid)
             time.sleep(_TICK)
 

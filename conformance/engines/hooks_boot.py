@@ -94,7 +94,7 @@ def _open(folder: str, pid: int) -> None:
 
 def watch_errors(logger: str) -> None:
     """Note every exception that the engine reports on a logger, with where it was raised."""
-    handler = _Errors(level=logging.WARNING)
+    handler = _Errors(level=logging.ERROR)
     logging.getLogger(logger).addHandler(handler)
 
 
