@@ -234,11 +234,11 @@ def _version(value: object, where: str, from_line: bool) -> str:
 
 
 def _arguments(value: object, where: str, from_line: bool) -> Mapping[str, object]:
-    table = cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+    table = dict(cast("Mapping[str, object]", value)) if isinstance(value, Mapping) else {}
     try:
         json.dumps(table)
     except (TypeError, ValueError):  # TOML has dates
-        table = {}
+        table.clear()
     if not table:
         raise UsageProblem(f"{where} must be a table of the engine's arguments by name, got {value!r}")
     return table

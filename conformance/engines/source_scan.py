@@ -288,7 +288,8 @@ class _Scope:
         if not isinstance(where, ast.Attribute) or where.attr != "parameters":
             return ""
         member = self.signature(where.value)
-        return f"{member}({name.value})" if member and isinstance(test.ops[0], ast.In) else ""
+        asks = isinstance(name.value, str) and isinstance(test.ops[0], ast.In)
+        return f"{member}({name.value!s})" if member and asks else ""
 
 
 def _either(sides: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
