@@ -98,3 +98,12 @@ class ChoosesByDevice(Good):
         elif cls._enum is PlatformEnum.CPU:
             chosen = "eager"
         return chosen
+
+
+class NoUnits(Good):
+    """Counts no compute unit on a device that computes."""
+
+    @classmethod
+    def num_compute_units(cls, device_id: int = 0) -> int:
+        """Count none."""
+        return 0
