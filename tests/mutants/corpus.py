@@ -51,7 +51,7 @@ CASES: Final = (
     _case("B04", "vllm-project/vllm/issues/11739", "The detector says yes without a look for the device.", "chip_claims.platform:Claims", "detection.says-no"),
     _case("B05", "sgl-project/sglang/pull/21388", "A part of the package that the detector imports was not shipped.", "chip_unpackaged:Unpackaged", "detection.detector"),
     _engine("B06", "sgl-project/sglang/pull/25337", "The default device is guessed without the plugin's platform."),
-    _case("B08", "RBLN-SW/vllm-rbln/pull/876", "The package imports the engine before its detector is defined.", "chip_circle.platform:Circle", "import-order.plugin-first"),
+    _case("B08", "RBLN-SW/vllm-rbln/pull/876", "The package imports the engine before its detector is defined.", "chip_banner.platform:Banner", "import-order.plugin-first"),
     _case("B09", "ROCm/ATOM/pull/2275", "The detector imports parts of the engine to register things.", "chip_busy:Busy", "activation.engine-imports"),
     _case("B10", "vllm-project/vllm-ascend/issues/19", "The detector asks for the current platform, which is being resolved.", "chip_nested:Nested", "detection.resolves"),
     _engine("B12", "vllm-project/vllm/pull/28758", "An import of the engine comes back to the platform in a circle."),
