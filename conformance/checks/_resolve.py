@@ -35,7 +35,7 @@ def resolve_class(ctx: CheckContext, member: str, qualname: Any, says: str) -> t
     except Skip:
         raise
     except (Exception, SystemExit) as error:
-        lacking = sorted(_missing_requirements(ctx)) if _is_missing_module(error) else []
+        lacking = sorted(_missing_requirements(ctx)) if _is_missing_module(error, _engine(ctx)) else []
         if lacking:
             raise Skip(
                 f"{qualname} does not import here, and the platform's requirements are not installed: "
@@ -108,11 +108,17 @@ def _derives(cls: type, base: type) -> bool:
     return issubclass(cls, base)
 
 
-def _is_missing_module(error: BaseException) -> bool:
+def _engine(ctx: CheckContext) -> str:
+    """The name of the engine's package."""
+    return ctx.adapter.base_class().__module__.partition(".")[0]
+
+
+def _is_missing_module(error: BaseException, engine: str) -> bool:
+    """Say whether a module is missing that is no part of the engine: installing something could help."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, ModuleNotFoundError):
-            return True
+            return (seen.name or "").partition(".")[0] != engine
         if isinstance(seen, ImportError) and type(seen).__name__ == "MissingModule":
             return True
         seen = seen.__cause__ or seen.__context__
@@ -122,7 +128,7 @@ def _is_missing_module(error: BaseException) -> bool:
 def _is_a_part_of_the_engine_that_breaks(ctx: CheckContext, qualname: str) -> bool:
     """Say whether a name leads to a module that the engine ships and whose own import raises."""
     module = qualname.rpartition(".")[0]
-    if module.partition(".")[0] != ctx.adapter.base_class().__module__.partition(".")[0]:
+    if module.partition(".")[0] != _engine(ctx):
         return False
     try:
         there = importlib.util.find_spec(module) is not None

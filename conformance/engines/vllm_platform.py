@@ -19,6 +19,7 @@ import attrs
 
 from conformance.context import is_a
 from conformance.engines.base import Member, MemberKind
+from conformance.engines.vllm_environment import package_folder
 from platform_abc.members import MEMBERS
 
 BASE: Final = ("vllm.platforms.interface", "Platform")
@@ -72,8 +73,11 @@ def is_platform(cls: type) -> bool:
 
 
 def in_tree(cls: type) -> bool:
-    """Say whether vLLM itself ships a class."""
-    return cls.__module__.partition(".")[0] == "vllm"
+    """Say whether vLLM itself ships a class, or names it in a detector of its own, as for a TPU."""
+    if cls.__module__.partition(".")[0] == "vllm":
+        return True
+    detectors = package_folder() / "platforms" / "__init__.py"
+    return f'"{cls.__module__}.{cls.__qualname__}"' in detectors.read_text(encoding="utf-8")
 
 
 @functools.cache
