@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Final
 
 from tests.mutants.row import Mutant
-from tests.vllm import rows_activation, rows_config, rows_engine, rows_members
+from tests.vllm import rows_activation, rows_config, rows_engine, rows_members, rows_reported
 
 MUTANTS: Final = (
     *rows_activation.ROWS,
     *rows_members.ROWS,
     *rows_config.ROWS,
     *rows_engine.ROWS,
+    *rows_reported.ROWS,
     Mutant("zoo:AttentionWithoutHeads", "members.engine-calls", "zoo:AttentionWithoutHeadsTwin"),
     Mutant("zoo:RequestInOldOrder", "members.engine-calls", "zoo:RequestInOldOrderTwin"),
     Mutant("zoo:RequestSwapped", "members.engine-calls", "zoo:RequestInOldOrderTwin"),
