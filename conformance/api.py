@@ -107,6 +107,7 @@ def _open(
         engine=settings.engine,
         limit=settings.timeout,
         checks_from=checks_from,
+        light=light,
         wanted=settings.stub,
     )
     return local, local.open()

@@ -35,6 +35,7 @@ class Local:
         engine: the adapter's name; None to go by the class.
         limit: seconds for each check.
         checks_from: the module that has the checks, or None for the kit's own.
+        light: only static checks will run, which need no engine where its adapter is lazy.
         wanted: modules that stand-ins are put in place for, where they do not import.
     """
 
@@ -42,6 +43,7 @@ class Local:
     engine: str | None = None
     limit: float = 120.0
     checks_from: str | None = None
+    light: bool = False
     wanted: tuple[str, ...] = ()
     importable_by_name: bool = False
     _scratch: Path | None = None
@@ -58,7 +60,8 @@ class Local:
         before = dict(os.environ)
         try:
             os.environ.update(self._adapter.environment(str(self._scratch)))
-            self._adapter.prepare()
+            if not (self.light and self._adapter.lazy):
+                self._adapter.prepare()
             self._stubs = stubs.put(self.wanted)
         except Exception as error:
             return Opening("error", f"the engine raised {type(error).__name__}: {error}")

@@ -84,9 +84,9 @@ class Template:
         data = json.loads(text)
         told: dict[str, Any] = data["opening"]
         stubs = Stubs(**{name: tuple(names) for name, names in told.pop("stubs").items()})
-        return Template(
-            Opening(**{**told, "warnings": tuple(told["warnings"]), "stubs": stubs}), data["place"]
-        )
+        opening = Opening(**told)
+        opening = attrs.evolve(opening, warnings=tuple(opening.warnings), stubs=stubs)
+        return Template(opening, str(data["place"]))
 
 
 @attrs.frozen

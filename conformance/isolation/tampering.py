@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import attrs
 
+from conformance.context import is_a
+
 _HARMLESS: Final = frozenset(
     {"print", "input", "open", "help", "exit", "quit", "breakpoint", "copyright", "credits", "license", "_"}
 )
@@ -44,7 +46,7 @@ def look() -> Whole:
     kit = {
         name: module
         for name, module in sys.modules.items()
-        if name.partition(".")[0] == _KIT and isinstance(module, ModuleType)
+        if name.partition(".")[0] == _KIT and is_a(module, ModuleType)
     }
     held = {module.__name__: dict(vars(module)) for module in (builtins, *_PYTHONS)}
     classes = {

@@ -56,7 +56,9 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     vendor.platform()
     vendor.checks(CHECKS)
     sys.path.insert(0, str(folder))
-    made = Host(parse("acme:AcmePlatform"), limit=8.0, open_limit=100.0, checks_from="shams", inline=True)
+    made = Host(
+        parse("acme:AcmePlatform"), limit=8.0, open_limit=100.0, checks_from="shams", inline=True, light=True
+    )
     try:
         opening = made.open()
         assert opening.status == "ready", opening
