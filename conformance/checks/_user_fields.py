@@ -28,7 +28,8 @@ class UserField:
 
     Args:
         path: dotted, in the config.
-        values: what the user sets, one after the other; a text of an enum's member becomes that member.
+        values: what the user sets, one after the other, of a number a small and a large one; of texts the first
+            that the field takes. The name of an enum's member becomes that member.
         limited: a number that a platform may raise to its minimum or lower to its maximum.
         case: the config that it is set in.
         beside: what has to be set with it.
@@ -44,15 +45,15 @@ class UserField:
 FIELDS: Final = (
     UserField(
         "scheduler_config.max_num_seqs",
-        (2, 64, 2000),
+        (2, 2000),
         limited=True,
         beside={"scheduler_config.max_num_batched_tokens": 8192},
     ),
-    UserField("scheduler_config.max_num_batched_tokens", (512, 2048, 65536), limited=True),
-    UserField("model_config.max_model_len", (64, 96, 120), limited=True),
-    UserField("cache_config.gpu_memory_utilization", (0.3, 0.55, 0.8), limited=True),
-    UserField("cache_config.num_gpu_blocks_override", (32, 512, 40000), limited=True),
-    UserField("cache_config.kv_cache_memory_bytes", (64 << 20, 3 << 30, 700 << 30), limited=True),
+    UserField("scheduler_config.max_num_batched_tokens", (512, 65536), limited=True),
+    UserField("model_config.max_model_len", (64, 120), limited=True),
+    UserField("cache_config.gpu_memory_utilization", (0.3, 0.8), limited=True),
+    UserField("cache_config.num_gpu_blocks_override", (32, 40000), limited=True),
+    UserField("cache_config.kv_cache_memory_bytes", (64 << 20, 700 << 30), limited=True),
     UserField("model_config.seed", (7,)),
     UserField("model_config.enforce_eager", (True,)),
     UserField("compilation_config.mode", (_NONE,)),
@@ -76,19 +77,37 @@ def judge(ctx: CheckContext) -> list[Finding]:
     Returns:
         What a hook replaced without a word.
     """
-    bases: dict[str, Any] = {}
     found: list[Finding] = []
-    for field in FIELDS:
-        if field.case not in ctx.adapter.config_cases():
+    for case in dict.fromkeys(field.case for field in FIELDS):
+        if case not in ctx.adapter.config_cases():
             continue
-        if field.case not in bases:
-            try:
-                bases[field.case] = _configs.build(ctx, field.case)
-            except (Skip, NotRun):
-                bases[field.case] = None
-        if bases[field.case] is not None:
-            found += _one(ctx, bases[field.case], field)
+        fields = [field for field in FIELDS if field.case == case]
+        try:
+            base = _configs.build(ctx, case)
+        except (Skip, NotRun):
+            continue
+        if not (_all_kept(ctx, base, fields, first=True) and _all_kept(ctx, base, fields, first=False)):
+            found += [finding for field in fields for finding in _one(ctx, base, field)]
     return found
+
+
+def _all_kept(ctx: CheckContext, base: Any, fields: Sequence[UserField], *, first: bool) -> bool:
+    """Set all fields at once and run the hooks: most platforms leave them all, and nothing more is to be done."""
+    config = copy.deepcopy(base)
+    wanted: dict[str, Any] = {}
+    for field in fields:
+        for value in field.values if first else reversed(field.values):
+            try:
+                if put(config, field.path, value):
+                    wanted[field.path] = _configs.value_at(config, field.path)
+                    break
+            except Exception:  # it takes no such value in this engine
+                ctx.details[field.path] = f"takes no {value!r} here"
+    try:
+        _configs.run_hooks(ctx, config)
+    except (_configs.Refused, Skip, NotRun, Violation):
+        return False
+    return all(_kept(value, _configs.value_at(config, path)) for path, value in wanted.items())
 
 
 @attrs.frozen

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from conformance.checks import _configs
-from conformance.context import ApartFailed, CheckContext, describe, kind_of
+from conformance.context import CheckContext, describe, kind_of
 from conformance.engines.base import SelectorCall
-from conformance.model import Finding, NotRun, Skip, Violation
+from conformance.model import Finding, Skip, Violation
 from conformance.registry import check
 
 _HOOK: Final = "update_block_size_for_backend"
@@ -33,13 +33,8 @@ _NOT_PLAIN: Final = frozenset({"mla", "sparse", "encoder"})
 )
 def chain(ctx: CheckContext) -> None:
     """The block size that the hooks leave for a loaded model is one that its backends take, and it stays."""
-    findings: list[Finding] = []
-    cases = ("plain", "tensor-parallel", "user-block-size", "lora")
-    for case in (one for one in cases if one in ctx.adapter.config_cases()):
-        try:
-            findings = ctx.apart(lambda case=case: list(_judge(ctx, case)))  # type: ignore[misc]
-        except ApartFailed as broken:
-            ctx.details[f"not tried ({case})"] = str(broken)
+    for case in (one for one in ("plain", "user-block-size") if one in ctx.adapter.config_cases()):
+        findings = list(_judge(ctx, case))
         if findings:
             raise Violation(*findings[:2])
 
@@ -56,10 +51,7 @@ def hybrid(ctx: CheckContext) -> None:
     case = "hybrid"
     if case not in ctx.adapter.config_cases():
         return
-    try:
-        findings = ctx.apart(lambda: list(_judge(ctx, case)))
-    except ApartFailed as broken:
-        raise NotRun(f"the hybrid config was not tried: {broken}") from broken
+    findings = list(_judge(ctx, case))
     if findings:
         raise Violation(*findings[:2])
 

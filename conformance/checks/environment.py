@@ -111,20 +111,21 @@ def _ask(ctx: CheckContext, platform: Any, hook: str, config: Any) -> None:
             unrun(getattr(platform, hook)(*args))  # what it raises, other checks judge
 
 
+def _engines_class(ctx: CheckContext) -> type | None:
+    """The engine's own platform from which this one derives, or which it is; None where it is judged itself."""
+    base = ctx.adapter.base_class()
+    parent = next(
+        (one for one in ctx.platform_cls.__mro__ if ctx.adapter.in_tree(one) and issubclass(one, base)), base
+    )
+    # Our own platforms are judged like any other.
+    return None if parent is base or ctx.adapter.name == "native" else parent
+
+
 def _engines_own(ctx: CheckContext) -> frozenset[str]:
     """What the engine's own platform class, from which this one derives, writes in the same hooks."""
-    parent = next(
-        (
-            one
-            for one in ctx.platform_cls.__mro__
-            if ctx.adapter.in_tree(one) and issubclass(one, ctx.adapter.base_class())
-        ),
-        None,
-    )
-    if parent is None or parent is ctx.adapter.base_class():
+    parent = _engines_class(ctx)
+    if parent is None:
         return frozenset()
-    if ctx.adapter.name == "native" and parent is ctx.platform_cls:
-        return frozenset()  # our own platforms are judged like any other
     other = CheckContext(parent, ctx.adapter, ctx.fresh)
     try:
         moments = ctx.apart(lambda: _record(other, other.platform))
@@ -138,11 +139,13 @@ def _recorded(ctx: CheckContext) -> list[_Moment]:
         found = ctx.apart(lambda: _record(ctx, ctx.platform))
     except ApartFailed as broken:
         raise NotRun(f"the hooks did not run in a copy of the process: {broken}") from broken
-    own = _engines_own(ctx)
     ctx.details["environment"] = {
         moment.hook: {name: f"{short(old)} → {short(new)}" for name, (old, new) in moment.changes.items()}
         for moment in found
     }
+    if _engines_class(ctx) is ctx.platform_cls:
+        return []  # what the engine's own platforms write is the engine's matter
+    own = _engines_own(ctx)
     kept = [
         _Moment(one.hook, {name: pair for name, pair in one.changes.items() if name not in own})
         for one in found
@@ -164,8 +167,14 @@ def _users(value: str) -> str:
     return f"users-{value}" if value else "users-own"
 
 
-def _with_users(ctx: CheckContext, users: Mapping[str, str]) -> list[tuple[str, str, str | None, str]]:
-    """Run the hooks with the user's variables; variable, user's value, value then, hook, of each that is lost."""
+def _with_users(
+    ctx: CheckContext, users: Mapping[str, str]
+) -> tuple[bool, list[tuple[str, str, str | None, str]]]:
+    """Run the hooks with the user's variables.
+
+    Returns:
+        Whether all hooks ran; and of each variable that is lost: name, user's value, value then, hook.
+    """
     os.environ.update(users)
     lost: list[tuple[str, str, str | None, str]] = []
     config = _configs.build(ctx, "plain")
@@ -178,14 +187,14 @@ def _with_users(ctx: CheckContext, users: Mapping[str, str]) -> list[tuple[str, 
                 elif ctx.overridden(hook):
                     _ask(ctx, ctx.platform, hook, config)
         except (_configs.Refused, Skip, NotRun, Violation):
-            return lost  # refused, or another check tells
+            return False, lost  # refused, or another check tells
         for name, value in list(open_ones.items()):
             now = os.environ.get(name)
             if now is None or value not in now:
                 del open_ones[name]
                 if not any(name in text for text in told):
                     lost.append((name, value, now, hook))
-    return lost
+    return True, lost
 
 
 @check(
@@ -205,21 +214,20 @@ def environment_kept(ctx: CheckContext) -> None:
         for name, (_, new) in moment.changes.items()
         if name != device
     }
-    own = _engines_own(ctx)
     everybodys = {
         name: os.environ.get(name) or ("/users/own" if name != "CUDA_VISIBLE_DEVICES" else "3,1")
         for name in _EVERYBODYS
-        if name != device and name not in own
+        if name != device
     }
     tries = [{**everybodys, **written}, *({name: value} for name, value in written.items())]
     lost: list[tuple[str, str, str | None, str]] = []
     for users in tries[:9]:
         try:
-            lost = ctx.apart(lambda users=users: _with_users(ctx, users))  # type: ignore[misc]
+            ran, lost = ctx.apart(lambda users=users: _with_users(ctx, users))  # type: ignore[misc]
         except ApartFailed as broken:
             ctx.details[f"not tried ({', '.join(users)})"] = str(broken)
             continue
-        if lost:
+        if ran or lost:
             break
     if lost:
         raise Violation(*(_lost(ctx, *one) for one in lost[:5]))
@@ -246,28 +254,30 @@ def _lost(ctx: CheckContext, name: str, value: str, now: str | None, hook: str) 
 def device_variable_kept(ctx: CheckContext) -> None:
     """The hooks leave the device variable as the launcher or the user set it, and unset where it is unset."""
     name = str(ctx.attribute("device_control_env_var"))
-    for value in ("1", "0,1", None):
-        try:
-            moved = ctx.apart(lambda value=value: _moved(ctx, name, value))  # type: ignore[misc]
-        except ApartFailed as broken:
-            ctx.details[f"not tried ({value})"] = str(broken)
-            continue
-        if moved:
-            hook, now = moved
-            raise ctx.fail(
-                hook,
-                contract_says=f"{name}, the platform's device variable, belongs to the launcher and the user.",
-                platform_did=f"with {name} {'unset' if value is None else f'= {value!r}'}, `{hook}` "
-                + ("removed it" if now is None else f"set it to {now!r}"),
-                hint=f"Remove what writes {name} from `{hook}`; narrow devices in the worker, by index.",
-            )
+    before = os.environ.get(name)
+    try:
+        for value in ("1", "0,1", None):
+            moved = _moved(ctx, name, value)
+            if moved:
+                hook, now = moved
+                raise ctx.fail(
+                    hook,
+                    contract_says=f"{name}, the platform's device variable, belongs to the launcher and the user.",
+                    platform_did=f"with {name} {'unset' if value is None else f'= {value!r}'}, `{hook}` "
+                    + ("removed it" if now is None else f"set it to {now!r}"),
+                    hint=f"Remove what writes {name} from `{hook}`; narrow devices in the worker, by index.",
+                )
+    finally:
+        os.environ.pop(name, None)
+        if before is not None:
+            os.environ[name] = before
 
 
 def _moved(ctx: CheckContext, name: str, value: str | None) -> tuple[str, str | None] | None:
+    config = _configs.build(ctx, "plain")
     os.environ.pop(name, None)
     if value is not None:
         os.environ[name] = value
-    config = _configs.build(ctx, "plain")
     for hook in (*_configs.HOOKS, *_STARTUP):
         try:
             if hook in _configs.HOOKS:

@@ -40,7 +40,8 @@ class TableOfSizes(Good):
     def check_and_update_config(cls, vllm_config: Any) -> None:
         """Look it up."""
         super().check_and_update_config(vllm_config)
-        vllm_config.scheduler_config.max_num_seqs = {1: 128}[vllm_config.parallel_config.tensor_parallel_size]
+        slots = {1: 128}[vllm_config.parallel_config.tensor_parallel_size]
+        vllm_config.scheduler_config.max_num_seqs = min(vllm_config.scheduler_config.max_num_seqs, slots)
 
 
 class RefusesTwo(Good):
