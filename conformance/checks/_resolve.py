@@ -52,8 +52,7 @@ def resolve_class(ctx: CheckContext, member: str, qualname: Any, says: str) -> t
             member,
             contract_says=f"{says} that imports on this machine.",
             platform_did=f"it gave {qualname!r}, which does not import: {describe(error)}",
-            hint=f"Correct the name in `{member}`, or make `python -c 'import {qualname.rpartition('.')[0]}'` "
-            "work.",
+            hint=_how_to_lead_there(member, qualname),
         ) from error
     if not isinstance(found, type):
         raise ctx.fail(
@@ -157,3 +156,10 @@ def _missing_requirements(ctx: CheckContext) -> Iterator[str]:
                 importlib.metadata.version(requirement.name)
             except importlib.metadata.PackageNotFoundError:
                 yield requirement.name
+
+
+def _how_to_lead_there(member: str, qualname: str) -> str:
+    module = qualname.rpartition(".")[0]
+    if not module:
+        return f'Give the whole name in `{member}`: "package.module.{qualname or "ClassName"}".'
+    return f"Correct the name in `{member}`, or make `python -c 'import {module}'` work."

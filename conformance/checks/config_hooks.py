@@ -332,7 +332,7 @@ def requests(ctx: CheckContext) -> None:
                             member,
                             contract_says=says,
                             platform_did=f"{spell(member, call)} returned {kind_of(answer)}",
-                            hint=hint,
+                            hint=f"Return a number of tokens from `{member}`, an int of at least 1.",
                         )
                     )
         except Unsupported as declared:

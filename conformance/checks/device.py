@@ -60,7 +60,10 @@ def memory(ctx: CheckContext) -> None:
     ctx.need_device()
     member = "get_device_total_memory"
     says = f"`{member}(0)` gives the memory of the device in bytes, a positive int."
-    hint = f"Return bytes as an int from `{member}`."
+    hint = (
+        f"Return bytes as an int from `{member}`; where the library cannot tell, ask torch or the host, or raise "
+        "NotSupported."
+    )
     total = ctx.ask(member, 0, contract_says=says, hint=hint)
     if not _is_count(total) or total < 2**20:
         small = " (less than 1 MiB: it may count in larger units)" if _is_count(total) else ""

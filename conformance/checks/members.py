@@ -297,7 +297,7 @@ def common_path(ctx: CheckContext) -> None:
                 contract_says=f"Every run calls `{member.name}`, see {use.site}, and nothing there "
                 "catches NotImplementedError.",
                 platform_did=did,
-                hint=f"Override `{member.name}` in {ctx.platform_cls.__name__}.",
+                hint=f"Implement `{member.name}` in {ctx.platform_cls.__name__}; where there is nothing to do, let it return.",
                 location=ctx.locate(member.name if own else ""),
             )
         )

@@ -105,7 +105,11 @@ def _own_worker(ctx: CheckContext) -> str:
     except (_configs.Refused, NotRun, Skip, Violation):
         return ""
     name = value if isinstance(value, str) else ""
-    if not name or "." not in name or ctx.adapter.in_tree(type("Named", (), {"__module__": name.rpartition(".")[0]})):
+    if (
+        not name
+        or "." not in name
+        or ctx.adapter.in_tree(type("Named", (), {"__module__": name.rpartition(".")[0]}))
+    ):
         return ""
     try:
         with ctx.adapter.active(ctx.platform):
@@ -204,7 +208,12 @@ def selectors(ctx: CheckContext) -> None:
         fault = _nothing_there(ctx, answer)
         if fault:
             violations.append(
-                ctx.fail(member, contract_says=says, platform_did=f"it gave {answer!r}: {fault}", hint=hint)
+                ctx.fail(
+                    member,
+                    contract_says=says,
+                    platform_did=f"it gave {answer!r}: {fault}",
+                    hint=f"Correct the name in `{member}`, or raise NotSupported or a ValueError for this layer.",
+                )
             )
     if violations:
         raise Violation(*(finding for violation in violations for finding in violation.findings))
