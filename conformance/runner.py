@@ -89,7 +89,15 @@ class Runner:
         return self._answers[check_id]
 
     def _find(self, check: Check) -> Answer:
-        return self._obstacle(check) or self._run(check)
+        return self._obstacle(check) or self._without_repeats(check, self._run(check))
+
+    def _without_repeats(self, check: Check, answer: Answer) -> Answer:
+        """One cause, one failure: what says no more than an expected failure that it needs counts as not run."""
+        for need in check.needs if answer.outcome is Outcome.FAIL else ():
+            known = {(one.member, one.platform_did) for one in self.answer(need).findings}
+            if need in self.expected and {(one.member, one.platform_did) for one in answer.findings} <= known:
+                return Answer(Outcome.NOT_RUN, reason=f"{need} failed", details={"cause": need})
+        return answer
 
     def _obstacle(self, check: Check) -> Answer | None:
         """The answer of a check that cannot be run; None if it can."""

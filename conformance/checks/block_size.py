@@ -9,12 +9,14 @@ from typing import Any, Final
 from conformance.checks import _configs
 from conformance.context import CheckContext, describe, kind_of
 from conformance.engines.base import SelectorCall
-from conformance.model import Finding, Skip, Violation
+from conformance.model import Finding, Skip, Unsupported, Violation
 from conformance.registry import check
 
 _HOOK: Final = "update_block_size_for_backend"
 _CHECK: Final = "check_and_update_config"
 _SIZE: Final = "cache_config.block_size"
+_ALIGNS: Final = "_align_hybrid_block_size"
+"""The part of vLLM's base that makes attention pages and state pages one size, where it has that."""
 _NOT_PLAIN: Final = frozenset({"mla", "sparse", "encoder"})
 """Questions to the attention picker that a plain decoder's layers do not ask."""
 
@@ -33,6 +35,7 @@ _NOT_PLAIN: Final = frozenset({"mla", "sparse", "encoder"})
 )
 def chain(ctx: CheckContext) -> None:
     """The block size that the hooks leave for a loaded model is one that its backends take, and it stays."""
+    _need_hook(ctx)
     for case in (one for one in ("plain", "user-block-size") if one in ctx.adapter.config_cases()):
         findings = list(_judge(ctx, case))
         if findings:
@@ -51,9 +54,27 @@ def hybrid(ctx: CheckContext) -> None:
     case = "hybrid"
     if case not in ctx.adapter.config_cases():
         return
+    _need_hook(ctx)
+    if ctx.adapter.name == "vllm":  # whose pages the worker makes, from what its base has prepared
+        if not hasattr(ctx.adapter.base_class(), _ALIGNS):
+            raise Unsupported("the installed engine makes pages of one size elsewhere")
+        if ctx.overridden(_HOOK) and _has_own_worker(ctx):
+            raise Unsupported("the platform's own worker lays out the cache")
     findings = list(_judge(ctx, case))
     if findings:
         raise Violation(*findings[:2])
+
+
+def _need_hook(ctx: CheckContext) -> None:
+    if not ctx.knows(_HOOK):
+        raise Unsupported(f"the installed engine has no {_HOOK}")
+
+
+def _has_own_worker(ctx: CheckContext) -> bool:
+    """Say whether the config hooks name a worker that the engine does not ship."""
+    worker = ctx.adapter.worker_cls_field(_configs.ran_or_blame(ctx).config)
+    module = worker.__module__ if isinstance(worker, type) else str(worker).rpartition(".")[0]
+    return not ctx.adapter.in_tree(type("Worker", (), {"__module__": module}))
 
 
 def _backends(ctx: CheckContext, *, latent: bool) -> list[Any]:

@@ -52,7 +52,11 @@ def enum_out_of_tree(ctx: CheckContext) -> None:
     """A class outside the engine's tree says OOT, or has its kind from a platform of the engine."""
     kinds = ctx.adapter.platform_enum()
     value = ctx.raw("_enum")
-    if ctx.adapter.in_tree(ctx.platform_cls) or value is kinds["OOT"]:
+    if (
+        value is kinds["OOT"]
+        or ctx.adapter.in_tree(ctx.platform_cls)
+        or ctx.adapter.detects(ctx.platform_cls)
+    ):
         return
     base = ctx.adapter.base_class()
     parents = [cls for cls in ctx.platform_cls.__mro__[1:] if issubclass(cls, base) and cls is not base]

@@ -336,6 +336,10 @@ class Adapter(Protocol):
         """Say whether the engine itself ships `cls`."""
         ...
 
+    def detects(self, cls: type) -> bool:
+        """Say whether a detector of the engine's own names `cls`, wherever it ships."""
+        ...
+
     def platform_enum(self) -> type[enum.Enum]:
         """The engine's enumeration of kinds of platform; it has `OOT` and `UNSPECIFIED`."""
         ...

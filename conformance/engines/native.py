@@ -187,6 +187,10 @@ class NativeAdapter:
         """Say whether this distribution ships the class."""
         return cls.__module__.partition(".")[0] in _PACKAGES
 
+    def detects(self, cls: type) -> bool:
+        """Say that ours name our own platforms only."""
+        return self.in_tree(cls)
+
     def platform_enum(self) -> type[enum.Enum]:
         """Return the contract's `PlatformEnum`."""
         from platform_abc.types import PlatformEnum

@@ -152,6 +152,10 @@ class VllmAdapter:
         """Say whether vLLM itself ships the class."""
         return vllm_platform.in_tree(cls)
 
+    def detects(self, cls: type) -> bool:
+        """Say whether the name of the class stands in vLLM's own detectors."""
+        return vllm_platform.detects(cls)
+
     def platform_enum(self) -> type[enum.Enum]:
         """`vllm.platforms.PlatformEnum`."""
         return vllm_platform.platform_enum()

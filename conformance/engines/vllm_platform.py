@@ -73,9 +73,12 @@ def is_platform(cls: type) -> bool:
 
 
 def in_tree(cls: type) -> bool:
-    """Say whether vLLM itself ships a class, or names it in a detector of its own, as for a TPU."""
-    if cls.__module__.partition(".")[0] == "vllm":
-        return True
+    """Say whether vLLM itself ships a class."""
+    return cls.__module__.partition(".")[0] == "vllm"
+
+
+def detects(cls: type) -> bool:
+    """Say whether a detector of vLLM's own names a class that another package ships, as for a TPU."""
     detectors = package_folder() / "platforms" / "__init__.py"
     return f'"{cls.__module__}.{cls.__qualname__}"' in detectors.read_text(encoding="utf-8")
 

@@ -64,7 +64,7 @@ def thin(plugin: Plugin, fat_python: Path, work: Path) -> Path:
         NotThere: the index has not got one of its packages for this machine.
         NotInstalled: it could not be made.
     """
-    folder = work / plugin.name
+    folder = work / plugin.environment
     python = folder / "bin" / "python"
     wanted = "\n".join((plugin.requirement, plugin.engine, *plugin.beside))
     complete = folder / "complete"

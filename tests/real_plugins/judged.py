@@ -55,6 +55,7 @@ def judge(plugin: Plugin, python: Path, model: Path) -> Judged:
         command: list[str | Path] = [python, "-P", "-m", "pytest", "--pyargs", "conformance"]
         command += ["-p", "no:cacheprovider", "--platform", plugin.platform]
         command += [f"--conformance-level={plugin.level}", f"--conformance-config={settings}"]
+        command += [f"--conformance-select={one}" for one in plugin.select]
         command += [f"--conformance-report={report}", *(f"--conformance-stub={one}" for one in plugin.stub)]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         started = time.monotonic()

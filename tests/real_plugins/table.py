@@ -51,12 +51,13 @@ class Plugin:
     """One plugin and the surroundings in which it is judged.
 
     Args:
-        name: its short name, also of its environment.
+        name: of its row; two rows may judge one plugin in two ways.
         about: what it is, in a sentence.
         requirement: the plugin, pinned.
         engine: the distribution of vLLM to put beside it, pinned.
         platform: its class.
         level: the dearest level that can run without its device.
+        select: globs of the checks that are asked for, with what they need; empty for all.
         beside: other requirements, pinned; installed without what they require.
         stub: modules that a stand-in is put in place for.
         variables: of the environment.
@@ -72,6 +73,7 @@ class Plugin:
     engine: str
     platform: str
     level: str = "contract"
+    select: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     stub: tuple[str, ...] = ()
     variables: Mapping[str, str] = attrs.field(factory=dict[str, str])
@@ -84,6 +86,11 @@ class Plugin:
     def engine_version(self) -> str:
         """The version that the plugin asks for: that of vLLM itself, without what its packager added."""
         return self.engine.partition("==")[2].partition(".post")[0]
+
+    @property
+    def environment(self) -> str:
+        """The name of its environment: that of the plugin, since rows of one plugin share it."""
+        return self.requirement.partition("==")[0]
 
 
 def read(file: Path = FILE) -> dict[str, Plugin]:
@@ -99,5 +106,5 @@ def read(file: Path = FILE) -> dict[str, Plugin]:
 def _plugin(name: str, entry: dict[str, Any]) -> Plugin:
     known = tuple(Known(**one) for one in entry.pop("known", []))
     told = tuple(Told(**one) for one in entry.pop("told", []))
-    lists = {key: tuple(entry.pop(key, ())) for key in ("beside", "stub")}
+    lists = {key: tuple(entry.pop(key, ())) for key in ("beside", "select", "stub")}
     return Plugin(name=name, known=known, told=told, **lists, **entry)
