@@ -277,7 +277,7 @@ def _name_of(ctx: CheckContext, qualname: Any) -> str:
     "pickers.attn-backend.answered",
     group="pickers",
     severity="should",
-    needs=("members.engine-calls", "identity.device-type"),
+    needs=(_IMPORTABLE, "members.engine-calls"),
     why="The engine's own attention layers ask every platform; an empty answer stops the first model that has one.",
     hint="Name a backend; a platform whose own runner builds no attention layer of the engine may leave it.",
     engines=("vllm",),
@@ -286,7 +286,9 @@ def answered(ctx: CheckContext) -> None:
     """The attention picker names a backend, also where the platform's own runner never asks."""
     question = next(one for one in ctx.adapter.selector_calls() if one.must_answer)
     says = f"`{_PICKER}` gives the dotted name of a class for a plain decoder layer."
-    hint = "Return the dotted name of an attention backend; without one no attention layer of the engine works."
+    hint = (
+        "Return the dotted name of an attention backend; without one no attention layer of the engine works."
+    )
     with ctx.adapter.active(ctx.platform):
         answer = ctx.ask(_PICKER, *question.args, contract_says=says, hint=hint, **question.kwargs)
     if answer in ("", None):
@@ -297,4 +299,3 @@ def answered(ctx: CheckContext) -> None:
             platform_did=f"it gave {kind_of(answer)}{whose} and the worker is the platform's own",
             hint=hint,
         )
-

@@ -292,13 +292,9 @@ def _named_in_getattr(ctx: CheckContext) -> Iterator[Finding]:
 
 def _on_the_metaclass(ctx: CheckContext) -> Iterator[Finding]:
     """Members on a metaclass: the instance, which the engine asks, never sees them."""
-    meta = type(ctx.platform_cls)
-    for cls in meta.__mro__:
-        if (
-            ctx.adapter.in_tree(cls)
-            or cls.__module__ in sys.stdlib_module_names
-            or cls in type(ctx.adapter.base_class()).__mro__
-        ):
+    known = inspect.getmro(type(ctx.adapter.base_class()))
+    for cls in inspect.getmro(type(ctx.platform_cls)):
+        if ctx.adapter.in_tree(cls) or cls.__module__ in sys.stdlib_module_names or cls in known:
             continue
         for name in sorted(set(vars(cls)) & set(ctx.adapter.members())):
             if ctx.overridden(name):

@@ -116,27 +116,27 @@ def quantization(ctx: CheckContext) -> None:
     with ctx.adapter.active(ctx.platform):
         ask = getattr(ctx.platform, member)
         for name in listed:
-            error = _raises(ask, name)
-            if error is not None:
+            refused = _raises(ask, name)
+            if refused is not None:
                 raise ctx.fail(
                     member,
                     contract_says=f"`{member}` accepts each method in `supported_quantization`.",
-                    platform_did=f"{name!r} is listed, and `{member}({name!r})` raised {describe(error)}",
+                    platform_did=f"{name!r} is listed, and `{member}({name!r})` raised {describe(refused)}",
                     hint=f"Remove {name!r} from the list, or accept it in `{member}`.",
-                    location=ctx.blame(error),
-                ) from error
-        error = _raises(ask, _NOWHERE)
-    if listed and error is None:
+                    location=ctx.blame(refused),
+                ) from refused
+        answer = _raises(ask, _NOWHERE)
+    if listed and answer is None:
         raise ctx.fail(
             member,
             contract_says=f"`{member}` raises ValueError for a method that `supported_quantization` does not list.",
             platform_did=f"`{member}({_NOWHERE!r})` returned, and the list is {short(listed)}",
             hint=f"Raise ValueError in `{member}` for what is not in the list; super().{member}(quant) does.",
         )
-    if error is not None and not isinstance(error, ValueError | NotImplementedError):
+    if answer is not None and not isinstance(answer, ValueError | NotImplementedError):
         raise ctx.raised(
             member,
-            error,
+            answer,
             contract_says=f"`{member}` refuses a method with a ValueError that names it.",
             hint=f'Write `raise ValueError(f"quantization {{quant}} is not supported")` in `{member}`.',
         )

@@ -7,10 +7,8 @@ from typing import Any
 
 from platform_abc.components.attention import AttentionImpl, AttentionMetadataBuilder
 from platform_abc.components.lora import PunicaWrapperBase
+from platforms.components.attention import SdpaImpl, SdpaMetadataBuilder
 from tests.mutants.components import Backend, Builder, Communicator, Graphs, Lora, Passes, Worker
-
-_Impl: Any = Backend.get_impl_cls()
-_Metadata: Any = Backend.get_builder_cls()
 
 
 class NameUnknown(Backend):
@@ -66,7 +64,7 @@ class MetadataAbstract(Backend):
         return HalfMetadata
 
 
-class ImplOld(_Impl):  # type: ignore[misc]
+class ImplOld(SdpaImpl):
     """An implementation whose constructor has no sliding window yet."""
 
     def __init__(self, num_heads: int, head_size: int, scale: float, num_kv_heads: int | None = None) -> None:
@@ -82,7 +80,7 @@ class ImplOldNamed(Backend):
         return ImplOld
 
 
-class ImplWhole(_Impl):  # type: ignore[misc]
+class ImplWhole(SdpaImpl):
     """An implementation that passes on whatever it gets."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -98,7 +96,7 @@ class ImplWholeNamed(Backend):
         return ImplWhole
 
 
-class MetadataOld(_Metadata):  # type: ignore[misc]
+class MetadataOld(SdpaMetadataBuilder):
     """A metadata builder of an older engine."""
 
     def build(self, common_attn_metadata: Any) -> Any:  # type: ignore[override]
