@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from conformance.engines.vllm_environment import environment
+from conformance.engines.vllm_platform import detects
 
 pytestmark = pytest.mark.vllm
 
@@ -171,3 +172,11 @@ def test_detection_sees_the_users_variables_not_the_kits(tmp_path):
     assert (plugins, target) == ("none-such", None)
     assert list(said["detectors"])[:5] == ["tpu", "cuda", "rocm", "xpu", "cpu"]
     assert said["resolved"] == said["detectors"][said["winner"]]
+
+
+def test_a_class_that_vllms_own_detector_names_is_known():
+    """The platform for TPUs ships in a package of its own, and vLLM's own detector names it."""
+    named = type("TpuPlatform", (), {"__module__": "tpu_inference.platforms.tpu_platform"})
+    other = type("TpuPlatform", (), {"__module__": "chip.platform"})
+    assert detects(named)
+    assert not detects(other)
