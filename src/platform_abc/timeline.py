@@ -173,6 +173,17 @@ TIMELINE: Final[tuple[HookTime, ...]] = (
         "asked where the model's config has a dtype, a length or a quantization to check",
         "as the model needs",
     ),
+    HookTime(
+        "config creation",
+        FRONT,
+        "import_kernels",
+        least=0,
+        most=None,
+        when="where the engine looks at the model's class for the first time",
+        may_change="torch's operator registry",
+        note="must be repeatable; an exception is fatal",
+        ordered=False,
+    ),
     *_reads("config construction", FRONT, "get_device_capability", "asked before the hooks"),
     HookTime(
         "config construction",
