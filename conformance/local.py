@@ -99,8 +99,9 @@ class Local:
             return Ran(None, ended.died or ChildDied("exit", "unknown"), ended.output)
         return Ran(from_json(ended.answer), None, ended.output)
 
-    def begin(self, check_id: str, limit: float | None = None) -> None:
+    def begin(self, check_id: str, limit: float | None = None, *, spare: bool = False) -> bool:
         """Do nothing: what needs an interpreter of its own is skipped for a local class."""
+        return False
 
     def close(self) -> None:
         """Remove every file of the run, and the stand-ins."""

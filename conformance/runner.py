@@ -12,7 +12,7 @@ from conformance.answers import Answer
 from conformance.expected import ExpectedFailure
 from conformance.isolation import ChildDied, Opening
 from conformance.isolation.client import Ran
-from conformance.model import IMPORTABLE, Check, CheckResult, Finding, Outcome
+from conformance.model import IMPORTABLE, Check, CheckResult, Finding, Level, Outcome
 from conformance.perform import died_finding
 
 _GOOD: Final = (Outcome.PASS, Outcome.UNSUPPORTED)
@@ -29,8 +29,12 @@ class Source(Protocol):
         """Run one check by its id, within its limit in seconds."""
         ...
 
-    def begin(self, check_id: str, limit: float | None = None) -> None:
-        """Start a check that `run` is asked for later, where that saves time."""
+    def begin(self, check_id: str, limit: float | None = None, *, spare: bool = False) -> bool:
+        """Start a check that `run` is asked for later, where that saves time; `spare`: if a core has nothing to do.
+
+        Returns:
+            Whether it was started.
+        """
         ...
 
 
@@ -50,9 +54,11 @@ class Runner:
     opening: Opening
     expected: Mapping[str, ExpectedFailure] = attrs.field(factory=dict[str, ExpectedFailure])
     _answers: dict[str, Answer] = attrs.field(factory=dict[str, Answer])
+    _coming: list[str] = attrs.field(factory=list[str])
 
     def result(self, check_id: str) -> CheckResult:
         """The result of a check; runs it, and what it needs, unless that has been done."""
+        self._look_ahead(check_id)
         answer = self.answer(check_id)
         check = self.checks[check_id]
         outcome, reason = answer.outcome, answer.reason
@@ -74,9 +80,27 @@ class Runner:
         Args:
             check_ids: what will be asked for; what a check needs is run first, here and now.
         """
-        for one in (self.checks[check_id] for check_id in check_ids):
+        wanted = [self.checks[check_id] for check_id in check_ids]
+        self._coming = [one.id for one in wanted if one.where == "fork" and one.level <= Level.CONTRACT]
+        for one in wanted:
             if one.where == "fresh" and one.id not in self._answers and self._obstacle(one) is None:
                 self.source.begin(one.id, one.limit(self.source.limit))
+
+    def _look_ahead(self, check_id: str) -> None:
+        """Start a check that comes later beside this one, if a core is free and what it needs has run.
+
+        Checks of a device never run beside others: some devices take one process at a time.
+        """
+        if check_id in self._answers or check_id not in self._coming:
+            return
+        self._coming.remove(check_id)
+        for name in self._coming:
+            check = self.checks[name]
+            ready = name not in self._answers and all(need in self._answers for need in check.needs)
+            if ready and self._obstacle(check) is None:
+                if self.source.begin(name, check.limit(self.source.limit), spare=True):
+                    self._coming.remove(name)
+                return
 
     def known(self) -> list[CheckResult]:
         """The results of every check that has been run so far, prerequisites included."""

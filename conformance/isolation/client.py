@@ -207,13 +207,23 @@ class Host:
             return Ran(None, ChildDied(how, detail, output=reply["output"]), reply["output"], reply["left"])
         return Ran(from_json(reply["answer"]), None, reply["output"], reply["left"])
 
-    def begin(self, check_id: str, limit: float | None = None) -> None:
-        """Start a check that `run` is asked for later; it runs beside those in between."""
+    def begin(self, check_id: str, limit: float | None = None, *, spare: bool = False) -> bool:
+        """Start a check that `run` is asked for later; it runs beside those in between.
+
+        Args:
+            limit: as for `run`.
+            spare: only where a core has nothing to do.
+
+        Returns:
+            Whether it was started.
+        """
         child = self._ready()
         if not isinstance(child, str):
             # A host that dies here is started again by `run`, and the check with it.
             with contextlib.suppress(ChildDied):
-                self._ask(child, {"do": "begin", "id": check_id, "limit": limit or self.limit})
+                request = {"do": "begin", "id": check_id, "limit": limit or self.limit, "spare": spare}
+                return bool(self._ask(child, request)["begun"])
+        return False
 
     def facts(self) -> Mapping[str, Any]:
         """Ask for the facts of the report; empty where they cannot be had."""

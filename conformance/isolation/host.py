@@ -24,7 +24,7 @@ from conformance.context import CheckContext, locate
 from conformance.engines import adapter, choose, guess
 from conformance.engines.base import Adapter
 from conformance.facts import device_facts
-from conformance.isolation import reaper, tampering
+from conformance.isolation import reaper, slots, tampering
 from conformance.isolation.call import describe
 from conformance.isolation.copies import hand_out, listen
 from conformance.isolation.died import CHANNEL_LOST
@@ -109,9 +109,11 @@ def _serve(channel: Channel, boot: Mapping[str, Any], session: Session) -> None:
             continue
         task, limit, name = session.task(request), float(request["limit"]), str(request.get("id"))
         if request["do"] == "begin":
-            if not inline and name not in early:
+            busy = sum(reaper.runs(one.pid) for one in early.values())
+            free = not inline and (not request["spare"] or busy < slots.cores() - 1)
+            if free and name not in early:
                 early[name] = begin(task, limit, scratch, close=lambda: os.close(channel.descriptor))
-            channel.send({"begun": not inline})
+            channel.send({"begun": free})
             continue
         if name in early:
             ended = early.pop(name).wait(channel.descriptor, forker.on_extend)

@@ -48,10 +48,16 @@ class _Answers:
         self.answers = {f"test.{name}": answer for name, answer in answers.items()}
         self.asked: list[str] = []
         self.begun: list[str] = []
+        self.spare: list[str] = []
+        self.free = False
         self.limits: dict[str, float | None] = {}
 
-    def begin(self, check_id: str, limit: float | None = None) -> None:
-        self.begun.append(check_id)
+    def begin(self, check_id: str, limit: float | None = None, *, spare: bool = False) -> bool:
+        if not spare:
+            self.begun.append(check_id)
+        elif self.free:
+            self.spare.append(check_id)
+        return not spare or self.free
 
     def run(self, check_id: str, limit: float | None = None) -> Ran:
         self.asked.append(check_id)
@@ -173,3 +179,18 @@ def test_what_repeats_an_expected_failure_is_not_run() -> None:
     assert same.result("test.second").outcome is Outcome.NOT_RUN
     different = Runner(checks, _Answers(first=failed, second=other), opening, known)
     assert different.result("test.second").outcome is Outcome.FAIL
+
+
+def test_a_free_core_gets_the_next_check_that_can_run() -> None:
+    """Beside a check runs the next one whose needs have run, unless no core is free; each is started once."""
+    source = _Answers()
+    names = ("first", "second", "third")
+    runner = _runner(source, *(_check(one) for one in names), _check("after", needs=("third",)))
+    runner.begin([f"test.{one}" for one in (*names, "after")])
+    runner.result("test.first")
+    assert source.spare == []
+    source.free = True
+    runner.result("test.second")
+    runner.result("test.third")
+    runner.result("test.after")
+    assert source.spare == ["test.third"]
