@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.machinery
 import importlib.metadata
+import importlib.util
 import re
 import sys
 import types
@@ -29,13 +30,27 @@ def libraries(modules: Iterable[str], own: Iterable[str]) -> list[str]:
     if not tops:
         return []
     required, by_top = _required(), importlib.metadata.packages_distributions()
-    return sorted(name for name in tops if not {_norm(one) for one in by_top.get(name, ())} & required)
+    return sorted(
+        name
+        for name in tops
+        if not {_norm(one) for one in by_top.get(name, ())} & required
+        and (by_top.get(name) or _has_file(name))
+    )
+
+
+def _has_file(top: str) -> bool:
+    """Say whether a package of no distribution is installed all the same: a file is found for it."""
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return False
+    return spec is not None and bool(spec.origin) and "_vendor" not in str(spec.origin)
 
 
 def _required() -> set[str]:
     """Every distribution that the engine, torch or the kit requires, directly or not, by normal name."""
     seen: set[str] = set()
-    waiting = list(_DISTRIBUTIONS)
+    waiting: list[str] = list(_DISTRIBUTIONS)
     while waiting:
         name = _norm(waiting.pop())
         if name in seen:
@@ -70,7 +85,8 @@ class _Without:
         return found
 
     def find_distributions(self, *args: Any, **kwargs: Any) -> Iterable[Any]:
-        found: Any = getattr(self._finder, "find_distributions", lambda *a, **k: ())(*args, **kwargs)
+        find: Any = getattr(self._finder, "find_distributions", None)
+        found: Any = find(*args, **kwargs) if find is not None else ()
         return (one for one in found if _norm(one.name or "") not in self._distributions)
 
     def invalidate_caches(self) -> None:

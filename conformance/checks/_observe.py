@@ -9,28 +9,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import importlib.machinery
 import importlib.metadata
-import importlib.util
 import inspect
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
-from conformance.checks import _absence, _watch
+from conformance.checks import _absence, _asking, _watch
 from conformance.checks._runtime import Runtime
 from conformance.checks._scenes import Scene, play, spell
 from conformance.context import locate
 from conformance.engines.scenery import SCENERY, Scenery
-
-_CALLS: Final = 3
-_OTHERS: Final = ("numpy", "transformers", "ray")
-"""What engines import beside torch; an empty module stands in where one is not installed."""
 
 
 @attrs.frozen
@@ -89,15 +83,20 @@ def observe(
 
     scenery, engine_adapter = SCENERY[engine], adapter(engine)
     scenery.restore()
-    importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
+    metadata: Any = importlib.metadata
+    metadata.entry_points = functools.cache(metadata.entry_points)  # read at each step of a nested resolution
     os.chdir(tempfile.mkdtemp())
-    asked = play({"own": lambda: _own(scenery, module, engine_adapter.detectors())}, limit)["own"]
-    own, shipped, places = asked.get("said") or [{}, [], {}]
-    own = {} if in_tree else own
+    asked = play({"own": lambda: _asking.own_detectors(scenery, module, engine_adapter.detectors())}, limit)[
+        "own"
+    ]
+    told: Any = asked.get("said") or [{}, [], {}]
+    own: dict[str, str] = {} if in_tree else told[0]
+    shipped: list[str] = told[1]
+    places: dict[str, str] = told[2]
     stage = _Stage(scenery, module, qualname, device_type, own, (*bases, *shipped))
     bare: dict[str, Scene] = {}
     for name, value in own.items():
-        bare[f"ask {name}"] = functools.partial(_ask, value, scenery.group)
+        bare[f"ask {name}"] = functools.partial(_asking.ask, value, scenery.group)
     found = play(bare, limit)
     if any("died" in told for told in found.values()):
         return {"own": own, "places": places, "scenes": found}
@@ -119,7 +118,7 @@ def observe(
         **{f"activate {name}": functools.partial(_activate, stage, value) for name, value in own.items()},
     }
     for name, value in own.items():
-        warm[f"crowded {name}"] = functools.partial(_crowded, value, scenery.group)
+        warm[f"crowded {name}"] = functools.partial(_asking.crowded, value, scenery.group)
     found |= play(warm, limit, at_once=2)
     found.setdefault("entries", found["resolve"])
     found |= play(_second_round(stage, found), limit)
@@ -131,7 +130,7 @@ def _second_round(stage: _Stage, found: dict[str, dict[str, Any]]) -> dict[str, 
     scenes: dict[str, Scene] = {}
     if added := _added(found["module"]):
         scenes["module of a user"] = functools.partial(_module, stage, added)
-    tops = {stage.package, *stage.vendors, *stage.tops, *map(_top, stage.own.values())}
+    tops = {stage.package, *stage.vendors, *stage.tops, *map(_asking.top, stage.own.values())}
     for name, value in stage.own.items():
         seen = found[f"activate {name}"]
         if added := _added(seen):
@@ -144,164 +143,6 @@ def _second_round(stage: _Stage, found: dict[str, dict[str, Any]]) -> dict[str, 
             if gone:
                 scenes[f"{how} {name}"] = functools.partial(_without, stage, value, how, gone)
     return scenes
-
-
-# ----------------------------------------------------------------------------- whose detectors
-
-
-def _own(
-    scenery: Scenery, module: str, known: Mapping[str, str]
-) -> tuple[dict[str, str], list[str], dict[str, str]]:
-    """The entry points that the platform's own package or distribution brings, as far as they are allowed.
-
-    Returns:
-        Their values by name, the top-level packages that the same distributions ship, and `file:line` of
-        each in its distribution's metadata.
-    """
-    home = _home(module)
-    found: dict[str, str] = {}
-    shipped: set[str] = set()
-    places: dict[str, str] = {}
-    for point in importlib.metadata.entry_points(group=scenery.group):
-        if known.get(point.name) != point.value:
-            continue
-        target = point.value.partition(":")[0].strip()
-        if f"{target}.".startswith(f"{home}.") or _ships(point, module):
-            found[point.name] = point.value
-            places[point.name] = _written(point)
-            files = point.dist.files or () if point.dist is not None else ()
-            shipped |= {str(one.parts[0]).removesuffix(".py") for one in files if str(one).endswith(".py")}
-    return found, sorted(shipped), places
-
-
-def _written(point: importlib.metadata.EntryPoint) -> str:
-    """`file:line` of an entry point in the metadata of its distribution; empty where it cannot be told."""
-    folder: Any = getattr(point.dist, "_path", None)
-    if folder is None:
-        return ""
-    file = Path(str(folder), "entry_points.txt")
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return ""
-    return next((f"{file}:{number}" for number, line in enumerate(lines, 1) if point.value in line), "")
-
-
-def _home(module: str) -> str:
-    """The outermost package of a module that belongs to one distribution: namespace packages are shared."""
-    parts = module.split(".")
-    for count in range(1, len(parts)):
-        name = ".".join(parts[:count])
-        try:
-            spec = importlib.util.find_spec(name) if count == 1 else _beside(name)
-        except (ImportError, ValueError, AttributeError):
-            return parts[0]
-        if spec is None or spec.origin is not None:
-            return name
-    return module
-
-
-def _beside(name: str) -> importlib.machinery.ModuleSpec | None:
-    """A module's spec, found without importing its parents' code: they are namespaces."""
-    parent = importlib.import_module(name.rpartition(".")[0])
-    return importlib.machinery.PathFinder.find_spec(name, parent.__path__)
-
-
-def _ships(point: importlib.metadata.EntryPoint, module: str) -> bool:
-    """Say whether the distribution of an entry point is the one that has the platform's module."""
-    dist = point.dist
-    if dist is None:
-        return False
-    path = module.replace(".", "/")
-    files = {str(one) for one in dist.files or ()}
-    if f"{path}.py" in files or f"{path}/__init__.py" in files:
-        return True
-    name = (dist.name or "").replace("-", "_").replace(".", "_").lower()
-    return bool(name) and name == module.partition(".")[0].lower()
-
-
-# ------------------------------------------------------------------------------- asking detectors
-
-
-def _load(value: str, group: str) -> Any:
-    return importlib.metadata.EntryPoint("asked", value, group).load()
-
-
-def _ask(value: str, group: str) -> dict[str, Any]:
-    """Import a detector and call it a few times.
-
-    Returns:
-        `answers` and their `types`; the `error` that it raised, `doing`, at what, `reached`, whether its
-        own code ran by then, and `place`, of the error or of the detector; `callable`.
-    """
-    said: dict[str, Any] = {
-        "answers": [],
-        "types": [],
-        "error": "",
-        "place": "",
-        "reached": True,
-        "doing": "importing",
-        "callable": True,
-    }
-    try:
-        detector = _load(value, group)
-        said["doing"] = "calling"
-        said["place"] = locate(detector) or locate(getattr(type(detector), "__call__", None))  # noqa: B004  (its place)
-        said["callable"] = callable(detector)
-        if not callable(detector):
-            said["types"] = [type(detector).__name__]
-            return said
-        for _ in range(_CALLS):
-            answer = detector()
-            said["answers"].append(_plain(answer))
-            said["types"].append("str" if isinstance(answer, str) else type(answer).__name__)
-    except (Exception, SystemExit) as error:
-        said["error"] = spell(error)
-        inside = _places(error)
-        said["reached"] = bool(inside)
-        said["place"] = inside[-1] if inside else said["place"]
-    return said
-
-
-def _places(error: BaseException) -> list[str]:
-    """`file:line` of the frames of an exception that are neither the kit's nor the import system's."""
-    found: list[str] = []
-    trace = error.__traceback__
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        own = file == __file__ or file == importlib.metadata.__file__ or "importlib" in file.split("/")
-        if not own and not file.startswith("<"):
-            found.append(f"{file}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    if isinstance(error, SyntaxError) and error.filename:
-        found.append(f"{error.filename}:{error.lineno}")
-    return found
-
-
-def _top(value: str) -> str:
-    """The top-level package that an entry point leads to."""
-    return value.partition(":")[0].partition(".")[0].strip()
-
-
-def _plain(answer: Any) -> str | None:
-    if answer is None:
-        return None
-    return str(answer) if isinstance(answer, str) else f"{answer!r:.100} ({type(answer).__name__})"
-
-
-def _crowded(value: str, group: str) -> dict[str, Any]:
-    """Ask a detector where others have imported what engines import before they ask."""
-    for name in _OTHERS:
-        try:
-            known = importlib.util.find_spec(name) is not None
-        except (ImportError, ValueError):
-            known = True
-        if not known:
-            sys.modules[name] = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(name, None))
-        elif name not in sys.modules:
-            with contextlib.suppress(Exception):
-                importlib.import_module(name)
-    return _ask(value, group)
 
 
 # --------------------------------------------------------------------------------- import orders
@@ -328,7 +169,8 @@ def _here(stage: _Stage, speaker: str) -> Generator[list[str]]:
     Yields:
         What loading it raised.
     """
-    original = importlib.metadata.EntryPoint.load
+    entry_point: Any = importlib.metadata.EntryPoint
+    original = entry_point.load
     raised: list[str] = []
     spelled = f"{stage.module}.{stage.qualname}"
 
@@ -345,11 +187,11 @@ def _here(stage: _Stage, speaker: str) -> Generator[list[str]]:
         return lambda: spelled
 
     os.environ.pop(stage.scenery.target, None)
-    importlib.metadata.EntryPoint.load = load  # type: ignore[method-assign]
+    entry_point.load = load
     try:
         yield raised
     finally:
-        importlib.metadata.EntryPoint.load = original  # type: ignore[method-assign]
+        entry_point.load = original
 
 
 def _first(stage: _Stage, first: str, speaker: str) -> dict[str, Any]:
@@ -367,7 +209,7 @@ def _first(stage: _Stage, first: str, speaker: str) -> dict[str, Any]:
         try:
             importlib.import_module(first)
         except (Exception, SystemExit) as error:
-            places = _places(error)
+            places = _asking.places(error)
             return {**said, "error": spell(error), "place": places[-1] if places else ""}
         said["during"] = _class(scenery.resolved())
         said["engine"] = scenery.interface in sys.modules
@@ -415,7 +257,7 @@ def _resolve(stage: _Stage, function: str, *, entries: bool) -> dict[str, Any]:
         said["entries"][entry] = _import(entry, stage)
     said["runtime"] = runtime.take()
     for detector, value in stage.own.items():
-        said["asked_again"][detector] = _ask(value, stage.scenery.group)
+        said["asked_again"][detector] = _asking.ask(value, stage.scenery.group)
     return said
 
 
@@ -423,7 +265,7 @@ def _import(name: str, stage: _Stage) -> list[str] | None:
     try:
         importlib.import_module(name)
     except (Exception, SystemExit) as error:
-        own = [one for one in _places(error) if not _of_engine(one, stage)]
+        own = [one for one in _asking.places(error) if not _of_engine(one, stage)]
         return [spell(error), own[-1] if own else ""]
     return None
 
@@ -448,11 +290,11 @@ def _watched(stage: _Stage, files: _watch.Files, runtime: Runtime, act: Callable
     try:
         act()
     except (Exception, SystemExit) as raised:
-        places = _places(raised)
+        places = _asking.places(raised)
         error, place = spell(raised), places[-1] if places else ""
     written = files.stop()
     after = _watch.take(stage.tops)
-    own = {stage.package, *stage.vendors, *map(_top, stage.own.values())} - set(stage.tops)
+    own = {stage.package, *stage.vendors, *map(_asking.top, stage.own.values())} - set(stage.tops)
     return {
         "error": error,
         "place": place,
@@ -484,7 +326,7 @@ def _activate(stage: _Stage, value: str, preset: Mapping[str, str] | None = None
     held: list[Any] = []
 
     def load() -> None:
-        held.append(_load(value, stage.scenery.group))
+        held.append(_asking.load(value, stage.scenery.group))
 
     def call() -> None:
         held.extend([held[0](), held[0]()])
@@ -493,7 +335,7 @@ def _activate(stage: _Stage, value: str, preset: Mapping[str, str] | None = None
         said: dict[str, Any] = {"loading": _watched(stage, files, runtime, load), "answer": None}
         if held and callable(held[0]):
             said["calling"] = _watched(stage, files, runtime, call)
-            said["answer"] = _plain(held[1]) if len(held) > 1 else None
+            said["answer"] = _asking.plain(held[1]) if len(held) > 1 else None
     said["missing"] = missing
     said["place"] = locate(held[0]) if held else ""
     return {**said, "users": _changed(preset)}
@@ -522,9 +364,11 @@ def _changed(preset: Mapping[str, str] | None) -> dict[str, str | None]:
 
 def _added(said: Mapping[str, Any]) -> dict[str, str]:
     """For each variable that a scene added: another value, which a user could have set."""
-    parts = [said.get("said") or {}]
-    parts += [parts[0].get("loading") or {}, parts[0].get("calling") or {}]
-    changes = {name: change for part in parts for name, change in part.get("env", {}).items()}
+    told: Any = said.get("said") or {}
+    changes: dict[str, Any] = {}
+    parts: list[Any] = [told, told.get("loading"), told.get("calling")]
+    for part in filter(None, parts):
+        changes.update(part.get("env", {}))
     return {name: _another(new) for name, (old, new) in changes.items() if old is None and new}
 
 
@@ -549,7 +393,7 @@ def _without(stage: _Stage, value: str, how: str, libraries: Sequence[str]) -> d
         As `_ask`, and `platform`, what importing the platform raised then; empty where it worked.
     """
     _absence.HOWS[how](libraries)
-    said = _ask(value, stage.scenery.group)
+    said = _asking.ask(value, stage.scenery.group)
     said["platform"] = ""
     if how == "absent" and any(said["answers"]):
         try:
@@ -587,6 +431,6 @@ def _early(stage: _Stage) -> dict[str, Any]:
         except NotImplementedError:
             continue
         except (Exception, SystemExit) as error:
-            own = [one for one in _places(error) if not one.startswith(_absence.__file__)]
+            own = [one for one in _asking.places(error) if not one.startswith(_absence.__file__)]
             raised[name] = [spell(error), own[-1] if own else ""]
     return {"failed": "", "raised": raised, "runtime": runtime.take()}

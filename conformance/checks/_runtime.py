@@ -64,11 +64,11 @@ class Runtime:
             self._watch(getattr(torch, "accelerator", None), start, "torch.accelerator")
 
     def _watch(self, module: Any, name: str, title: str) -> None:
-        original: Any = vars(module).get(name) if hasattr(module, "__dict__") else None
+        held: Any = getattr(module, "__dict__", {})
+        original: Any = held.get(name)
         if not callable(original):
             return
 
-        @functools.wraps(original)
         def noted(*args: Any, **kwargs: Any) -> Any:
             self._note(f"{title}.{name}")
             was, self._inside = self._inside, True
@@ -77,7 +77,7 @@ class Runtime:
             finally:
                 self._inside = was
 
-        setattr(module, name, noted)
+        setattr(module, name, functools.update_wrapper(noted, original))
 
     def _note(self, name: str) -> None:
         if not self._inside:

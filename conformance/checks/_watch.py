@@ -144,15 +144,15 @@ def _code(tops: frozenset[str]) -> dict[tuple[str, str], object]:
 
 def _of_module(name: str, module: object) -> Iterator[tuple[tuple[str, str], object]]:
     held: Any = getattr(module, "__dict__", None)
-    if not isinstance(held, dict):
-        return
-    for key, value in list(held.items()):
-        kind = type(value)  # never `isinstance`: objects of other people answer for their `__class__`
+    items: Any = held.items() if hasattr(held, "items") else ()
+    for key, value in list[tuple[str, Any]](items):
+        kind: type = type(value)  # never `isinstance`: objects of other people answer for their `__class__`
         is_class = issubclass(kind, type)
         if kind in _CODE or is_class or kind is types.ModuleType:
             yield (name, key), value
-        if is_class and vars(value).get("__module__") == name and module is not builtins:
-            for member, raw in list(vars(value).items()):
+        body: Any = value.__dict__ if is_class else {}
+        if body.get("__module__") == name and module is not builtins:
+            for member, raw in list[tuple[str, Any]](body.items()):
                 if type(raw) in _METHODS:
                     yield (f"{name}.{key}", member), raw
 
@@ -327,8 +327,8 @@ class Files:
         elif event in _CHANGING:
             self._note(arguments[0], event.removeprefix("os.") + " of")
 
-    def _note(self, path: object, what: str) -> None:
-        if not isinstance(path, str | bytes | os.PathLike):
+    def _note(self, path: Any, what: str) -> None:
+        if isinstance(path, int):
             return  # a descriptor that is open already
         self._on = False  # what follows opens nothing, but may be seen by other hooks
         real = os.path.realpath(Path(self._here, os.fsdecode(path)))

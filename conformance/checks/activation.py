@@ -136,7 +136,7 @@ def environment(ctx: CheckContext) -> None:
             f"{one}: {old} → {new or 'unset'}" for one, (old, new) in changes.items() if _is_lost(old, new)
         ]
         user = f"activate {name} of a user"
-        kept = seen.said(user)["users"] if seen.has(user) else {}
+        kept: Mapping[str, str | None] = seen.said(user)["users"] if seen.has(user) else {}
         lost += [f"{one}, which a user had set, → {new or 'unset'}" for one, new in kept.items()]
         foreign = [
             f"{one} is set to {new!r}"

@@ -133,7 +133,7 @@ def _wrong_together(asked: list[tuple[str, Mapping[str, Any]]]) -> tuple[str, st
 @check(
     "detection.resolves",
     group="resolution",
-    needs=("detection.detector", SPECIFIED),
+    needs=("detection.detector", "activation.engine-imports", SPECIFIED),
     where="fresh",
     timeout=TIMEOUT,
     why="A platform that is not the engine's current one after detection is silently replaced by another.",
@@ -152,6 +152,8 @@ def resolves(ctx: CheckContext) -> None:
         error=raw.get("error", ""),
         errors=raw.get("errors", {}),
     )
+    if found.resolved in _spellings(ctx) and _resolved_early(ctx, seen):
+        return  # import-order.plugin-first names it: the package itself resolves the platform
     _refuse_broken(own, found, seen, nested=int(raw.get("nested", 0)))
     if found.resolved in _spellings(ctx):
         return
@@ -187,6 +189,12 @@ def resolves(ctx: CheckContext) -> None:
         platform_did=did,
         hint=hint,
     )
+
+
+def _resolved_early(ctx: CheckContext, seen: Shown) -> bool:
+    """Say whether the import of the plugin's package makes the engine choose another platform."""
+    first = seen.scenes.get("package first", {}).get("said", {})
+    return first.get("during", "") not in ("", ctx.qualname)
 
 
 def _refuse_broken(own: Mapping[str, str], found: Detection, seen: Shown, *, nested: int) -> None:

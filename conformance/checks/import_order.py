@@ -30,14 +30,14 @@ def plugin_first(ctx: CheckContext) -> None:
     findings: list[Finding] = []
     for scene, name in (("package first", package), ("module first", module)):
         told = seen.scenes.get(scene)
-        if (
-            told is None
-            or findings
-            or ("died" not in told and (did := _wrong(ctx, seen, told["said"], name)) == "")
-        ):
+        if told is None or findings:
             continue
         if "died" in told:
             did = f"the process that imports {name} first {told['died']}"
+        else:
+            did = _wrong(ctx, seen, seen.said(scene), name)
+        if not did:
+            continue
         findings.append(
             Finding(
                 contract_says="Importing a plugin resolves no platform: with its package or the platform's "

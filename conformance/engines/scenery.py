@@ -67,7 +67,8 @@ class Scenery:
     def resolved(self) -> object | None:
         """The platform that this process has resolved already; None if it has none."""
         module: Any = sys.modules.get(self.interface)
-        return None if module is None else vars(module).get(self.held)
+        found: object | None = None if module is None else module.__dict__.get(self.held)
+        return found
 
     def current(self) -> object:
         """Resolve the platform as a user does.
@@ -181,6 +182,7 @@ SCENERY: Final = {
             "vllm.logging_utils",
             "vllm.utils",
             "vllm.plugins",
+            "vllm.third_party",
         ),
         variables=("VLLM_",),
         base=("vllm.platforms.interface", "Platform"),

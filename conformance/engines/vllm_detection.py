@@ -71,6 +71,7 @@ def _told(
             errors.setdefault(name, _text(error))
             raise
         answers[name] = None if answer is None else str(answer)
+        errors.pop(name, None)  # of a resolution inside this one
         return answer
 
     return ask
@@ -79,20 +80,23 @@ def _told(
 @contextlib.contextmanager
 def _loading(errors: dict[str, str]) -> Generator[None]:
     """Note which entry points cannot be loaded, which vLLM only logs."""
-    original = importlib.metadata.EntryPoint.load
+    entry_point: Any = importlib.metadata.EntryPoint
+    original = entry_point.load
 
     def load(point: importlib.metadata.EntryPoint) -> Any:
         try:
-            return original(point)
+            found = original(point)
         except Exception as error:
             errors.setdefault(point.name, f"{_text(error)} when it was imported")
             raise
+        errors.pop(point.name, None)
+        return found
 
-    importlib.metadata.EntryPoint.load = load  # type: ignore[method-assign]
+    entry_point.load = load
     try:
         yield
     finally:
-        importlib.metadata.EntryPoint.load = original  # type: ignore[method-assign]
+        entry_point.load = original
 
 
 def _winner(answers: Mapping[str, str | None], plugins: set[str]) -> str:

@@ -1,0 +1,175 @@
+"""Whose detectors are the platform's own, and what they answer when they are asked in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.checks._scenes import spell
+from conformance.context import locate
+from conformance.engines.scenery import Scenery
+
+_CALLS: Final = 3
+_OTHERS: Final = ("numpy", "transformers", "ray")
+"""What engines import beside torch; an empty module stands in where one is not installed."""
+
+
+def own_detectors(
+    scenery: Scenery, module: str, known: Mapping[str, str]
+) -> tuple[dict[str, str], list[str], dict[str, str]]:
+    """The entry points that the platform's own package or distribution brings, as far as they are allowed.
+
+    Returns:
+        Their values by name, the top-level packages that the same distributions ship, and `file:line` of
+        each in its distribution's metadata.
+    """
+    home = _home(module)
+    found: dict[str, str] = {}
+    shipped: set[str] = set()
+    places: dict[str, str] = {}
+    for point in importlib.metadata.entry_points(group=scenery.group):
+        if known.get(point.name) != point.value:
+            continue
+        target = point.value.partition(":")[0].strip()
+        if f"{target}.".startswith(f"{home}.") or _ships(point, module):
+            found[point.name] = point.value
+            places[point.name] = _written(point)
+            files = point.dist.files or () if point.dist is not None else ()
+            shipped |= {str(one.parts[0]).removesuffix(".py") for one in files if str(one).endswith(".py")}
+    return found, sorted(shipped), places
+
+
+def _written(point: importlib.metadata.EntryPoint) -> str:
+    """`file:line` of an entry point in the metadata of its distribution; empty where it cannot be told."""
+    folder: Any = getattr(point.dist, "_path", None)
+    if folder is None:
+        return ""
+    file = Path(str(folder), "entry_points.txt")
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    return next((f"{file}:{number}" for number, line in enumerate(lines, 1) if point.value in line), "")
+
+
+def _home(module: str) -> str:
+    """The outermost package of a module that belongs to one distribution: namespace packages are shared."""
+    parts = module.split(".")
+    for count in range(1, len(parts)):
+        name = ".".join(parts[:count])
+        try:
+            spec = importlib.util.find_spec(name) if count == 1 else _beside(name)
+        except (ImportError, ValueError, AttributeError):
+            return parts[0]
+        if spec is None or spec.origin is not None:
+            return name
+    return module
+
+
+def _beside(name: str) -> importlib.machinery.ModuleSpec | None:
+    """A module's spec, found without importing its parents' code: they are namespaces."""
+    parent = importlib.import_module(name.rpartition(".")[0])
+    return importlib.machinery.PathFinder.find_spec(name, parent.__path__)
+
+
+def _ships(point: importlib.metadata.EntryPoint, module: str) -> bool:
+    """Say whether the distribution of an entry point is the one that has the platform's module."""
+    dist = point.dist
+    if dist is None:
+        return False
+    path = module.replace(".", "/")
+    files = {str(one) for one in dist.files or ()}
+    if f"{path}.py" in files or f"{path}/__init__.py" in files:
+        return True
+    name = (dist.name or "").replace("-", "_").replace(".", "_").lower()
+    return bool(name) and name == module.partition(".")[0].lower()
+
+
+def load(value: str, group: str) -> Any:
+    return importlib.metadata.EntryPoint("asked", value, group).load()
+
+
+def ask(value: str, group: str) -> dict[str, Any]:
+    """Import a detector and call it a few times.
+
+    Returns:
+        `answers` and their `types`; the `error` that it raised, `doing`, at what, `reached`, whether its
+        own code ran by then, and `place`, of the error or of the detector; `callable`.
+    """
+    said: dict[str, Any] = {
+        "answers": [],
+        "types": [],
+        "error": "",
+        "place": "",
+        "reached": True,
+        "doing": "importing",
+        "callable": True,
+    }
+    try:
+        detector = load(value, group)
+        said["doing"] = "calling"
+        kind: type[Any] = type(detector)
+        call: Any = getattr(kind, "__call__", None)  # noqa: B004  (its place)
+        said["place"] = locate(detector) or locate(call)
+        said["callable"] = callable(detector)
+        if not callable(detector):
+            said["types"] = [type(detector).__name__]
+            return said
+        for _ in range(_CALLS):
+            answer = detector()
+            said["answers"].append(plain(answer))
+            said["types"].append("str" if isinstance(answer, str) else type(answer).__name__)
+    except (Exception, SystemExit) as error:
+        said["error"] = spell(error)
+        inside = places(error)
+        said["reached"] = bool(inside)
+        said["place"] = inside[-1] if inside else said["place"]
+    return said
+
+
+def places(error: BaseException) -> list[str]:
+    """`file:line` of the frames of an exception that are neither the kit's nor the import system's."""
+    found: list[str] = []
+    trace = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        own = file == __file__ or file == importlib.metadata.__file__ or "importlib" in file.split("/")
+        if not own and not file.startswith("<"):
+            found.append(f"{file}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename:
+        found.append(f"{error.filename}:{error.lineno}")
+    return found
+
+
+def top(value: str) -> str:
+    """The top-level package that an entry point leads to."""
+    return value.partition(":")[0].partition(".")[0].strip()
+
+
+def plain(answer: Any) -> str | None:
+    if answer is None:
+        return None
+    return str(answer) if isinstance(answer, str) else f"{answer!r:.100} ({type(answer).__name__})"
+
+
+def crowded(value: str, group: str) -> dict[str, Any]:
+    """Ask a detector where others have imported what engines import before they ask."""
+    for name in _OTHERS:
+        try:
+            known = importlib.util.find_spec(name) is not None
+        except (ImportError, ValueError):
+            known = True
+        if not known:
+            sys.modules[name] = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(name, None))
+        elif name not in sys.modules:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+    return ask(value, group)
