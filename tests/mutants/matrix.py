@@ -61,7 +61,8 @@ def judge(engine: str, *, generated: bool, deep: bool, processes: int = PROCESSE
     Args:
         engine: `native` or `vllm`.
         generated: also the generated ones.
-        deep: also the checks that start interpreters or engines, of generated ones on those that live.
+        deep: on hand-written ones also the checks that start interpreters or engines, which takes an hour; generated
+            ones that nothing else kills meet those checks anyway.
         processes: how many run beside each other.
         tell: print on stderr how far it is.
     """
@@ -72,9 +73,8 @@ def judge(engine: str, *, generated: bool, deep: bool, processes: int = PROCESSE
     asked = [*written, *(generated_request(engine, name, "forked") for name in names)]
     seen = judge_all(engine, asked, processes=processes, tell=tell)
     alive = [name for name in names if _lives(name, seen[f"generated:{name}"])]
-    if deep:
-        again = [generated_request(engine, name, "all") for name in alive]
-        seen.update(judge_all(engine, again, processes=processes, tell=tell))
+    again = [generated_request(engine, name, "all") for name in alive]
+    seen.update(judge_all(engine, again, processes=processes, tell=tell))
     return Matrix(
         engine=engine,
         deep=deep,
@@ -97,7 +97,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.matrix", description=__doc__)
     parser.add_argument("--engine", choices=sorted(PACKAGES), default="native")
     parser.add_argument("--generated", action="store_true", help="also the generated mutants")
-    parser.add_argument("--deep", action="store_true", help="also checks that start interpreters or engines")
+    parser.add_argument(
+        "--deep", action="store_true", help="also checks that start interpreters or engines; an hour"
+    )
     parser.add_argument("--processes", type=int, default=PROCESSES, help="how many run beside each other")
     parser.add_argument("--out", type=Path, help="write the page here, not to stdout")
     parser.add_argument("--json", type=Path, help="write every failure here")
