@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from conformance.context import CheckContext, describe, kind_of
@@ -150,7 +150,7 @@ _HALF_IMPORTED: Final = (
 
 
 @contextlib.contextmanager
-def _half_imported() -> Iterator[None]:
+def _half_imported() -> Generator[None]:
     """Make the engine's later parts unimportable for a while, as they are while the engine is being imported."""
     taken = {
         name: module

@@ -220,18 +220,18 @@ def dtypes(ctx: CheckContext) -> None:
         return
     for dtype in listed:
         with ctx.adapter.active(ctx.platform):
-            error = _raises(getattr(ctx.platform, asked), dtype)
-        if error is None or isinstance(error, NotImplementedError):
+            refused = _raises(getattr(ctx.platform, asked), dtype)
+        if refused is None or isinstance(refused, NotImplementedError):
             continue
-        if ctx.device_missing() and not isinstance(error, TypeError | AttributeError | NameError):
-            raise Skip(ctx.device_missing(), "run the kit where the device is") from error
+        if ctx.device_missing() and not isinstance(refused, TypeError | AttributeError | NameError):
+            raise Skip(ctx.device_missing(), "run the kit where the device is") from refused
         raise ctx.fail(
             asked,
             contract_says=f"`{asked}` accepts every dtype that `{member}` lists.",
-            platform_did=f"{dtype} is listed, and `{asked}({dtype})` raised {describe(error)}",
+            platform_did=f"{dtype} is listed, and `{asked}({dtype})` raised {describe(refused)}",
             hint=f"Remove {dtype} from `{member}`, or accept it in `{asked}`.",
-            location=ctx.blame(error),
-        ) from error
+            location=ctx.blame(refused),
+        ) from refused
 
 
 @check(

@@ -61,7 +61,7 @@ def _wrong_kind(member: Member, raw: Any) -> tuple[str, str]:
     if isinstance(raw, functools.partialmethod):
         raw = raw.func  # binds what it is made of
     if not _is_callable(raw):
-        if hasattr(type(raw), "__get__"):
+        if _binds(raw):
             return "", ""  # a descriptor of the vendor's own: what it gives is judged where it is called
         return kind_of(raw), f"Remove `{name}`, or make it a function: the engine calls it."
     function = getattr(raw, "__func__", raw)
@@ -75,6 +75,11 @@ def _wrong_kind(member: Member, raw: Any) -> tuple[str, str]:
             f"Write `@classmethod` above `{name}`, with `cls` as the first parameter.",
         )
     return "", ""
+
+
+def _binds(raw: object) -> bool:
+    """Say whether reading it on a class or an instance gives something else than itself."""
+    return hasattr(type(raw), "__get__")
 
 
 def _is_callable(raw: Any) -> bool:

@@ -122,6 +122,11 @@ def _is_function(raw: Any) -> bool:
     return inspect.isfunction(getattr(raw, "__func__", raw))
 
 
+def _binds(raw: object) -> bool:
+    """Say whether reading it on a class or an instance gives something else than itself."""
+    return hasattr(type(raw), "__get__")
+
+
 def _called_on_class(raw: Any) -> bool:
     return isinstance(raw, classmethod | staticmethod)
 
@@ -225,7 +230,7 @@ def _fault(
 ) -> tuple[str, str, str] | None:
     """What is wrong with one method of a picked class: the rule, what it is, the remedy; None if it fits."""
     call = _spelled(picked, name)
-    if not _is_function(raw) and not callable(raw) and not hasattr(type(raw), "__get__"):
+    if not _is_function(raw) and not callable(raw) and not _binds(raw):
         return (
             f"`{call}` is a method: the engine calls it.",
             f"it is {kind_of(raw)}",

@@ -205,7 +205,7 @@ class CommunicatorOpen(Communicator):
     def _reduced(self, kind: str, input_: Any) -> Any:
         return super().all_reduce(input_)
 
-    all_reduce = functools.partialmethod(_reduced, "sum")  # type: ignore[assignment]
+    all_reduce = functools.partialmethod(_reduced, "sum")
 
     def all_gather(self, input_: Any, dim: int = -1, *, group: str = "") -> Any:
         """Ask the base."""
