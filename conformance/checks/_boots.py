@@ -165,7 +165,7 @@ def _boot(ctx: CheckContext, layout: str, module: str, qualname: str) -> Boot:
         "seconds": plan.seconds,
         "environment": dict(plan.environment),
     }
-    timeout = plan.seconds + _FOR_WATCHING
+    timeout = 2 * plan.seconds + _FOR_WATCHING
     return Boot(**ctx.fresh("conformance.engines.boot:run", settings, timeout=timeout, shared=True))
 
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +33,12 @@ Layout = str
 """`one-process` or `worker-processes`, as in `platform_abc.timeline`."""
 
 _TICK: Final = 0.2
-_LINGER: Final = 6.0
+_BUSY: Final = 6
+"""So many times the patience for a process that is still computing."""
+_WINDOW: Final = 5.0
+_LEAST: Final = 0.05
+"""A tree of processes is idle that computes for less than this share of one processor, over the window in seconds."""
+_LINGER: Final = 10.0
 """Seconds that other processes may take to end after it."""
 _TAIL: Final = 6000
 _MEMORY: Final = "/dev/shm/"  # noqa: S108  where Linux shows shared memory
@@ -53,7 +58,7 @@ class Plan:
         layout: how the engine is spread over processes.
         module: of the platform's class.
         qualname: of the class in its module.
-        seconds: after which the run is ended.
+        seconds: after which the run is ended if nothing computes any more; twice as many are the end anyway.
         environment: variables beside those of every child; None for one that has to be absent.
         patience: seconds for which a front end may go on without one of its processes, and that it may take
             to end once its engine is closed.
@@ -194,23 +199,27 @@ class _Watch:
         ticks = 0
         alone: float | None = None
         written: float | None = None
+        pulse = _Pulse()
         while True:
             done = (self.folder / "result.json").exists()
             if front.poll() is not None:
                 return "answered" if (self.folder / "result.json").exists() else "died"
+            tree = (front.pid, *reaper.descendants(front.pid))
             now = time.monotonic()
+            idle = pulse.idle(tree, now)
             if done:
                 written = written or now
-                if now > written + self.plan.patience:
+                # A busy machine may take its time over the end of an interpreter, which then works.
+                if now > written + self.plan.patience * (1 if idle else _BUSY):
                     return "lingered"
-            elif now > until:
+            elif now > until and (idle or now > until + self.plan.seconds):
                 return "hung"
             elif self._lost():
                 alone = alone or now
                 if now > alone + self.plan.patience:
                     return "stuck"
             ticks += 1
-            for pid in (front.pid, *reaper.descendants(front.pid)) if ticks % 2 else ():
+            for pid in tree if ticks % 2 else ():
                 self.mapped |= _mapped(pid)
             time.sleep(_TICK)
 
@@ -271,6 +280,33 @@ class _Watch:
             stream.seek(0, os.SEEK_END)
             stream.seek(max(0, stream.tell() - _TAIL))
             return stream.read().decode("utf-8", "replace").strip()
+
+
+@attrs.define
+class _Pulse:
+    """Whether a tree of processes computes, from the processor time that it takes."""
+
+    since: float = 0.0
+    spent: float = 0.0
+    is_idle: bool = False
+
+    def idle(self, pids: Sequence[int], now: float) -> bool:
+        """Say whether the processes did next to nothing in the last whole window."""
+        if now >= self.since + _WINDOW:
+            spent = sum(_seconds_of(pid) for pid in pids)
+            # One that has ended takes its share along, which is activity too.
+            self.is_idle = bool(self.since) and abs(spent - self.spent) < _LEAST * (now - self.since)
+            self.since, self.spent = now, spent
+        return self.is_idle
+
+
+def _seconds_of(pid: int) -> float:
+    """The processor time of a process, in seconds; 0 where the system does not say."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
+    except OSError:
+        return 0.0
+    return sum(map(int, fields.split()[11:13])) / float(os.sysconf("SC_CLK_TCK"))
 
 
 def _running_children() -> dict[int, str]:

@@ -45,8 +45,8 @@ A detector that raises, or that names nothing, needs an installed package: `test
 
 ONLY_PROCESSES: Final = {
     "second_call_raises": "`check_and_update_config` raised ValueError",
-    "unpicklable": "additional_config.lock",
-    "lambda": "additional_config.scale",
+    "unpicklable": "'lock'",
+    "lambda": "'scale'",
     "class_state": "`update_block_size_for_backend` raised AttributeError",
     "grow": "scheduler_config.max_num_seqs",
 }
