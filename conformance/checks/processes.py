@@ -241,6 +241,9 @@ def worker_agrees(ctx: CheckContext) -> None:
         )
     if f"{_WORKER}(…)" not in here:
         there["answers"].pop(f"{_WORKER}(…)", None)
+    missing = (
+        ctx.device_missing()
+    )  # a worker's class may then import here or there, as the modules before it did
     findings = [
         ctx.finding(
             name.partition("(")[0],
@@ -250,7 +253,7 @@ def worker_agrees(ctx: CheckContext) -> None:
             "from what a hook left in this process.",
         )
         for name, (old, new) in _configs.differences(here, there["answers"]).items()
-        if old != _HALF_IMPORTED
+        if old != _HALF_IMPORTED and not (missing and str(new).startswith("raises "))
     ]
     if findings:
         raise Violation(*findings[:5])
