@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import importlib
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import inspect
 import re
 import sys
 import types
@@ -189,27 +191,47 @@ def _forget(tops: frozenset[str]) -> None:
         del sys.modules[name]
 
 
-class _Attempts:
-    """Stands behind every finder, so that it is asked for what none of them found."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
-    ) -> None:
-        self.names.append(name)
-
-
 @contextlib.contextmanager
-def attempts() -> Generator[list[str]]:
-    """Note the modules that are looked for and not found."""
-    finder = _Attempts()
-    sys.meta_path.append(finder)
+def asked_for(own: Iterable[str]) -> Generator[set[str]]:
+    """Note which top-level packages vendors' code itself imports; not what those import in turn.
+
+    Args:
+        own: the vendor's top-level packages.
+
+    Yields:
+        The names, which grow.
+    """
+    mine, found = frozenset(own), set[str]()
+    original_import: Any = builtins.__import__
+    original_module: Any = importlib.import_module
+    changed: Any = importlib
+    builtin: Any = builtins
+
+    def note(name: str, importer: Mapping[str, Any] | None) -> None:
+        if str((importer or {}).get("__name__", "")).partition(".")[0] in mine:
+            found.add(name.partition(".")[0])
+
+    def by_statement(
+        name: str,
+        globals: Any = None,  # noqa: A002  (as Python has it)
+        locals: Any = None,  # noqa: A002
+        fromlist: Any = (),
+        level: int = 0,
+    ) -> Any:
+        if not level:
+            note(name, globals)
+        return original_import(name, globals, locals, fromlist, level)
+
+    def import_module(name: str, package: str | None = None) -> Any:
+        frame = inspect.currentframe()
+        note(name, frame.f_back.f_globals if frame and frame.f_back else None)
+        return original_module(name, package)
+
+    builtin.__import__, changed.import_module = by_statement, import_module
     try:
-        yield finder.names
+        yield found
     finally:
-        sys.meta_path.remove(finder)
+        builtin.__import__, changed.import_module = original_import, original_module
 
 
 HOWS: Final[Mapping[str, Callable[[Iterable[str]], None]]] = {

@@ -7,6 +7,7 @@ import importlib
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import inspect
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -115,8 +116,8 @@ def ask(value: str, group: str) -> dict[str, Any]:
     try:
         detector = load(value, group)
         said["doing"] = "calling"
-        kind: type[Any] = type(detector)
-        call: Any = getattr(kind, "__call__", None)  # noqa: B004  (its place)
+        kind: Any = type(detector)
+        call: Any = inspect.getattr_static(kind, "__call__", None)
         said["place"] = locate(detector) or locate(call)
         said["callable"] = callable(detector)
         if not callable(detector):

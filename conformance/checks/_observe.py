@@ -46,6 +46,11 @@ class _Stage:
     def tops(self) -> tuple[str, ...]:
         return ("torch", *self.scenery.tops)
 
+    @property
+    def vendor(self) -> set[str]:
+        """The top-level packages of the vendor."""
+        return {self.package, *self.vendors, *map(_asking.top, self.own.values())} - set(self.tops)
+
     def cls(self) -> Any:
         found: Any = importlib.import_module(self.module)
         for name in self.qualname.split("."):
@@ -130,13 +135,13 @@ def _second_round(stage: _Stage, found: dict[str, dict[str, Any]]) -> dict[str, 
     scenes: dict[str, Scene] = {}
     if added := _added(found["module"]):
         scenes["module of a user"] = functools.partial(_module, stage, added)
-    tops = {stage.package, *stage.vendors, *stage.tops, *map(_asking.top, stage.own.values())}
+    tops = {*stage.vendor, *stage.tops}
     for name, value in stage.own.items():
         seen = found[f"activate {name}"]
         if added := _added(seen):
             scenes[f"activate {name} of a user"] = functools.partial(_activate, stage, value, added)
         asked = _absence.libraries(_imported(seen, "loading", "calling"), tops)
-        needed = _absence.libraries(_imported(found["module"], ""), tops)
+        needed = _absence.libraries(_imported(found["module"]), tops)
         seen.get("said", {}).update(libraries=asked, needed=needed)
         for how in _absence.HOWS if asked or needed else ():
             gone = sorted({*asked, *needed}) if how == "absent" else asked
@@ -294,7 +299,7 @@ def _watched(stage: _Stage, files: _watch.Files, runtime: Runtime, act: Callable
         error, place = spell(raised), places[-1] if places else ""
     written = files.stop()
     after = _watch.take(stage.tops)
-    own = {stage.package, *stage.vendors, *map(_asking.top, stage.own.values())} - set(stage.tops)
+    own = stage.vendor
     return {
         "error": error,
         "place": place,
@@ -331,12 +336,12 @@ def _activate(stage: _Stage, value: str, preset: Mapping[str, str] | None = None
     def call() -> None:
         held.extend([held[0](), held[0]()])
 
-    with _absence.attempts() as missing:
+    with _absence.asked_for(stage.vendor) as imported:
         said: dict[str, Any] = {"loading": _watched(stage, files, runtime, load), "answer": None}
         if held and callable(held[0]):
             said["calling"] = _watched(stage, files, runtime, call)
             said["answer"] = _asking.plain(held[1]) if len(held) > 1 else None
-    said["missing"] = missing
+    said["imported"] = sorted(imported)
     said["place"] = locate(held[0]) if held else ""
     return {**said, "users": _changed(preset)}
 
@@ -352,7 +357,9 @@ def _module(stage: _Stage, preset: Mapping[str, str] | None = None) -> dict[str,
     """
     os.environ.update(preset or {})
     files, runtime = _watch.Files(), Runtime(stage.device_type)
-    said = _watched(stage, files, runtime, lambda: stage.cls()())  # noqa: PLW0108  (it imports)
+    with _absence.asked_for(stage.vendor) as imported:
+        said = _watched(stage, files, runtime, lambda: stage.cls()())  # noqa: PLW0108  (it imports)
+    said["imported"] = sorted(imported)
     return {**said, "resolved": _class(stage.scenery.resolved()), "users": _changed(preset)}
 
 
@@ -379,11 +386,15 @@ def _another(value: str) -> str:
 # -------------------------------------------------------------------------- without the library
 
 
-def _imported(said: Mapping[str, Any], *parts: str) -> list[str]:
-    told: Mapping[str, Any] = said.get("said") or {}
-    return [
-        name for part in parts for name in (told if not part else told.get(part) or {}).get("modules", ())
-    ]
+def _imported(told: Mapping[str, Any], *parts: str) -> list[str]:
+    """The packages that the vendor's code itself imported, of those that were not there before."""
+    said: Any = told.get("said") or {}
+    new: set[str] = set()
+    looked: list[Any] = [said.get(one) for one in parts] if parts else [said]
+    for part in filter(None, looked):
+        modules: list[str] = part.get("modules", [])
+        new.update(name.partition(".")[0] for name in modules)
+    return sorted(new & set(said.get("imported", ())))
 
 
 def _without(stage: _Stage, value: str, how: str, libraries: Sequence[str]) -> dict[str, Any]:

@@ -6,4 +6,12 @@ from typing import Final
 
 from tests.mutants.row import Mutant
 
-ROWS: Final[tuple[Mutant, ...]] = ()
+ROWS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "zoo_activation:PinsThroughDistributed",
+        "import-order.early-questions",
+        "zoo_activation:PinsPlainlyTwin",
+    ),
+    Mutant("zoo_activation:HookAsksRuntime", "device.untouched-by-hooks", "zoo_activation:HookCountsTwin"),
+    Mutant("zoo_activation:NameByRuntime", "device.untouched-by-questions", "zoo_activation:NamePlainlyTwin"),
+)

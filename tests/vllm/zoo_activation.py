@@ -1,0 +1,63 @@
+"""Broken vLLM platforms that touch the device or the engine too early, each beside a correct twin."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Any
+
+import torch
+from vllm.platforms.cpu import CpuPlatform
+
+
+class PinsThroughDistributed(CpuPlatform):
+    """Takes the rank for a log line from a part of the engine that imports it itself."""
+
+    @classmethod
+    def is_pin_memory_available(cls) -> bool:
+        from vllm.distributed import parallel_state
+
+        logging.getLogger(__name__).debug("no pinned memory, %s", parallel_state)
+        return False
+
+
+class PinsPlainlyTwin(CpuPlatform):
+    @classmethod
+    def is_pin_memory_available(cls) -> bool:
+        logging.getLogger(__name__).debug("no pinned memory")
+        return False
+
+
+class HookAsksRuntime(CpuPlatform):
+    """Asks the device's runtime for its current device in a config hook."""
+
+    @classmethod
+    def check_and_update_config(cls, vllm_config: Any) -> None:
+        super().check_and_update_config(vllm_config)
+        with contextlib.suppress(Exception):
+            torch.cuda.current_device()
+
+
+class HookCountsTwin(CpuPlatform):
+    @classmethod
+    def check_and_update_config(cls, vllm_config: Any) -> None:
+        super().check_and_update_config(vllm_config)
+        if torch.cuda.is_available() and torch.cuda.device_count() > 8:
+            raise ValueError("more than 8 chips")
+
+
+class NameByRuntime(CpuPlatform):
+    """Asks the device's runtime for the name, which the front end wants to know."""
+
+    @classmethod
+    def get_device_name(cls, device_id: int = 0) -> str:
+        try:
+            return torch.cuda.get_device_name(device_id)
+        except Exception:
+            return "chip"
+
+
+class NamePlainlyTwin(CpuPlatform):
+    @classmethod
+    def get_device_name(cls, device_id: int = 0) -> str:
+        return "chip"
