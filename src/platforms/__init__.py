@@ -64,11 +64,14 @@ def reset_current_platform() -> None:
 
 
 def _resolve() -> Platform:
-    """Choose the platform and keep it as the module's global, which later reads find at once."""
+    """Choose the platform and keep it as the module's global, which later reads find at once.
+
+    One that a test or another tool has put there stays.
+    """
     from typing import cast
 
     from platforms._resolver import RESOLVER
 
-    platform = cast("Platform", RESOLVER.platform())
-    globals()["current_platform"] = platform
-    return platform
+    if "current_platform" not in globals():
+        globals()["current_platform"] = RESOLVER.platform()
+    return cast("Platform", globals()["current_platform"])

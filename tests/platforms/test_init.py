@@ -156,6 +156,18 @@ def test_the_report_names_the_line_that_read_first(site: Path) -> None:
     assert frames[-1].endswith("early.py:2 in load")
 
 
+def test_a_platform_put_in_place_stays(site: Path) -> None:
+    """General plugins, which want a platform first, replace none that a test has put there."""
+    code = """
+        import json, platforms
+        put = object()
+        vars(platforms)["current_platform"] = put
+        platforms.load_general_plugins()
+        print(json.dumps(platforms.current_platform is put))
+    """
+    assert answer(site, code) is True
+
+
 def test_general_plugins_come_after_the_platform(site: Path) -> None:
     """Loading them resolves first, so they cannot change which platform it is."""
     distribution(
