@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 
@@ -212,7 +212,13 @@ def _declared(part: Any, name: str) -> type[enum.Enum] | None:
             continue
         if isinstance(text, type) and issubclass(text, enum.Enum):
             return text
-        word = str(text).replace("|", " ").replace("[", " ").replace("]", " ").replace(",", " ").split()
+        word = (
+            f"{cast('object', text)}".replace("|", " ")
+            .replace("[", " ")
+            .replace("]", " ")
+            .replace(",", " ")
+            .split()
+        )
         for one in word:
             found = getattr(sys.modules.get(cls.__module__), one.rpartition(".")[2].strip("'\""), None)
             if isinstance(found, type) and issubclass(found, enum.Enum):

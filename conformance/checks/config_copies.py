@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from conformance.checks import _configs
@@ -99,13 +99,14 @@ def hashable(ctx: CheckContext) -> None:
     ctx.adapter.config("plain").compute_hash()  # what fails here is the engine's fault, an error of the kit
     done = _configs.ran_or_blame(ctx)
     found: dict[str, str] = {}
-    for what, make in (
-        ("the config", lambda: done.config),
-        ("its copy in another process", lambda: pickle.loads(pickle.dumps(done.config))),
-        ("an equal config", lambda: _configs.ran_or_blame(ctx).config),
-    ):
+    ways: dict[str, Callable[[], Any]] = {
+        "the config": lambda: done.config,
+        "its copy in another process": lambda: _unpickled(done.config),
+        "an equal config": lambda: _configs.ran_or_blame(ctx).config,
+    }
+    for what, make in ways.items():
         try:
-            found[what] = make().compute_hash()
+            found[what] = str(_hash(make()))
         except Exception as error:
             guilty = next((one for one in done.writers if one.startswith("additional_config")), "")
             raise ctx.fail(
@@ -123,3 +124,11 @@ def hashable(ctx: CheckContext) -> None:
             platform_did=f"it differs: {told} (the hooks changed {_configs.spelled(done.changes())})",
             hint="Write nothing into the config that is random or counts: no time, no id, no address.",
         )
+
+
+def _hash(config: Any) -> object:
+    return config.compute_hash()
+
+
+def _unpickled(config: Any) -> Any:
+    return pickle.loads(pickle.dumps(config))

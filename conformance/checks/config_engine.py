@@ -43,8 +43,9 @@ def parser_usable(ctx: CheckContext) -> None:
     for line in lines:
         text = " ".join(line) or "an empty command line"
         says = f"After `{hook}` the parser still takes {text}."
+        told = io.StringIO()
         try:
-            with contextlib.redirect_stderr(io.StringIO()) as told:
+            with contextlib.redirect_stderr(told):
                 there = plain.parse_args(line)
                 here = changed.parse_args(line)
         except SystemExit as error:

@@ -7,7 +7,7 @@ import copy
 import inspect
 import textwrap
 from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from conformance.checks import _configs
 from conformance.context import ApartFailed, CheckContext, is_a, short
@@ -16,7 +16,15 @@ from conformance.registry import check
 
 _MOST: Final = 16
 _OPTIONS: Final = "additional_config"
-_UNKNOWN: Final = {"conformance_kit": {"probe": 1}, "conformance-kit.x": None, "": [], "Ünknown": {"": None}}
+_UNKNOWN: Final[dict[str, Any]] = {
+    "conformance_kit": {"probe": 1},
+    "conformance-kit.x": None,
+    "": [],
+    "Ünknown": {"": None},
+}
+
+
+_EMPTY: Final[tuple[Any, ...]] = ({}, None, "", [])
 
 
 class _Asked(dict[str, Any]):
@@ -75,7 +83,7 @@ def _judge(ctx: CheckContext) -> tuple[list[str], list[Finding]]:
     findings += _with(ctx, base, dict(_UNKNOWN), "options that are nobody's")
     keys = list(dict.fromkeys([*noted.asked, *_spelled(ctx)]))[:_MOST]
     for key in keys:
-        for value in ({}, None, "", []):
+        for value in _EMPTY:
             found = list(_with(ctx, base, {key: value}, f"{{{key!r}: {value!r}}}", key))
             if found:
                 findings += found
@@ -131,7 +139,7 @@ def _keys(node: ast.AST) -> list[ast.expr]:
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in ("get", "pop")
     ):
-        return cast("list[ast.expr]", node.args[:1])
+        return node.args[:1]
     if isinstance(node, ast.Compare) and any(isinstance(one, ast.In | ast.NotIn) for one in node.ops):
         return [node.left]
     return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from conformance.context import CheckContext, describe, kind_of
+from conformance.context import CheckContext, describe, is_a, kind_of
 from conformance.model import Level, Unsupported
 from conformance.registry import check
 
@@ -94,6 +94,10 @@ class _NoAnswer(Exception):
     """The runtime cannot say it here, or has no such device."""
 
 
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _judge(ctx: CheckContext, info: Any, total: int | None, when: str) -> None:
     says = f"`{_INFO}()` gives a pair of whole numbers of bytes, 0 < free ≤ total."
     hint = f"Return (free, total) in bytes of the one device from `{_INFO}`."
@@ -103,7 +107,7 @@ def _judge(ctx: CheckContext, info: Any, total: int | None, when: str) -> None:
         if ctx.raw(_INFO) is None or when:
             raise _NoAnswer(f"{_INFO}{when} raised {describe(error)}") from error
         raise ctx.raised(_INFO, error, contract_says=says, hint=hint) from error
-    good = isinstance(answer, tuple | list) and len(answer) == 2 and all(type(one) is int for one in answer)
+    good = is_a(answer, tuple, list) and len(answer) == 2 and all(map(_is_whole, answer))
     if not good:
         raise ctx.fail(_INFO, contract_says=says, platform_did=f"it gave {kind_of(answer)}{when}", hint=hint)
     free, whole = answer

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import inspect
 import os
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Generator, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -70,6 +74,43 @@ _OTHERS: Final = (
 """Beginnings of variables of libraries that are set for every process of a machine alike."""
 
 
+_written: Final[list[str]] = []
+"""The variables that the platform's own code has written since it was emptied."""
+
+_Environ = os._Environ  # pyright: ignore[reportPrivateUsage]
+
+
+class _Noting(_Environ[str]):
+    """The environment, and who writes to it: a diff does not show a value that was there already."""
+
+    def __setitem__(self, key: str, value: str) -> None:
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while frame.f_back is not None and frame.f_code.co_filename in _PYTHONS:
+            frame = frame.f_back
+        if frame.f_code.co_filename.startswith(tuple(_folders)):
+            _written.append(key)
+        super().__setitem__(key, value)
+
+
+_folders: Final[list[str]] = []
+_PYTHONS: Final = frozenset({os.__file__, "<frozen os>", "<frozen _collections_abc>", "<frozen abc>"})
+
+
+@contextlib.contextmanager
+def _noting(ctx: CheckContext) -> Generator[None]:
+    """Note what the code beside the platform's classes, those of the engine left out, writes meanwhile."""
+    own = [one for one in ctx.platform_cls.__mro__[:-1] if not issubclass(ctx.adapter.base_class(), one)]
+    with contextlib.suppress(TypeError, OSError):
+        _folders[:] = [str(Path(inspect.getfile(one)).parent) for one in own if not ctx.adapter.in_tree(one)]
+    _written.clear()
+    environment: Any = os.environ
+    environment.__class__ = _Noting if _folders else _Environ
+    try:
+        yield
+    finally:
+        environment.__class__ = _Environ
+
+
 @attrs.frozen
 class _Moment:
     """What one hook did to the environment, variable -> value before, value after."""
@@ -90,11 +131,13 @@ def _record(
     config = _configs.build(ctx, "plain")
     for hook in hooks:
         before = dict(os.environ)
-        if hook in _configs.HOOKS:
-            _configs.run_hooks(ctx, config, (hook,))
-        elif ctx.overridden(hook):
-            _ask(ctx, platform, hook, config)
-        changes = _configs.differences(before, dict(os.environ))
+        with _noting(ctx):
+            if hook in _configs.HOOKS:
+                _configs.run_hooks(ctx, config, (hook,))
+            elif ctx.overridden(hook):
+                _ask(ctx, platform, hook, config)
+            same = {name: (before.get(name), os.environ.get(name)) for name in _written}
+        changes = {**same, **_configs.differences(before, dict(os.environ))}
         if changes:
             found.append(_Moment(hook, changes))
     return found
@@ -255,9 +298,10 @@ def device_variable_kept(ctx: CheckContext) -> None:
     """The hooks leave the device variable as the launcher or the user set it, and unset where it is unset."""
     name = str(ctx.attribute("device_control_env_var"))
     before = os.environ.get(name)
+    base = _configs.build(ctx, "plain")
     try:
         for value in ("1", "0,1", None):
-            moved = _moved(ctx, name, value)
+            moved = _moved(ctx, copy.deepcopy(base), name, value)
             if moved:
                 hook, now = moved
                 raise ctx.fail(
@@ -273,8 +317,7 @@ def device_variable_kept(ctx: CheckContext) -> None:
             os.environ[name] = before
 
 
-def _moved(ctx: CheckContext, name: str, value: str | None) -> tuple[str, str | None] | None:
-    config = _configs.build(ctx, "plain")
+def _moved(ctx: CheckContext, config: Any, name: str, value: str | None) -> tuple[str, str | None] | None:
     os.environ.pop(name, None)
     if value is not None:
         os.environ[name] = value

@@ -9,8 +9,8 @@ import inspect
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Final
+from types import FrameType, ModuleType
+from typing import Final
 
 from conformance.context import ApartFailed, CheckContext, unrun
 from conformance.model import Finding, Violation
@@ -52,12 +52,12 @@ class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Leave it empty; a name that is imported from it is there."""
-        module.__dict__["__getattr__"] = lambda name: _nothing if not name.startswith("__") else _no(name)
+        module.__dict__["__getattr__"] = _anything
 
 
 def _asks() -> str:
     """The file of the code that imports, from within a finder."""
-    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     while frame is not None and "importlib" in frame.f_code.co_filename:
         frame = frame.f_back
     return frame.f_code.co_filename if frame is not None else ""
@@ -67,8 +67,11 @@ def _nothing(*args: object, **kwargs: object) -> None:
     return None
 
 
-def _no(name: str) -> Any:
-    raise AttributeError(name)
+def _anything(name: str) -> object:
+    """A function for every name that somebody imports from the stand-in."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _nothing
 
 
 def _imported(ctx: CheckContext, missing: str = "") -> list[str]:

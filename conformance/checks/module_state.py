@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from conformance.checks import _configs
 from conformance.checks._deep import deep_text
@@ -82,8 +82,8 @@ def _run(ctx: CheckContext, case: str, more: int = 0) -> Any:
 def _held(ctx: CheckContext) -> list[str]:
     """The variables of modules that hold a config, or a part of it, after the hooks ran."""
     config = _run(ctx, "plain")
-    own: dict[str, Any] = vars(config) if hasattr(config, "__dict__") else {}
-    parts = {id(config): config} | {
+    own: dict[str, Any] = dict(getattr(config, "__dict__", {}))
+    parts: dict[int, Any] = {id(config): config} | {
         id(one): one for one in own.values() if hasattr(one, "__dict__") and not isinstance(one, type)
     }
     return [
@@ -106,24 +106,32 @@ def _holds(value: Any, wanted: Mapping[int, Any], deep: int) -> bool:
     held: Any = (
         inspect.getattr_static(value, "__dict__", None) if type(value).__module__ != "builtins" else None
     )
-    if held is None or not hasattr(value, "__dict__"):
+    if held is None:
         return False
     with contextlib.suppress(Exception):  # an object that answers for its attributes itself
-        return any(_holds(one, wanted, deep - 1) for one in list(vars(value).values()))
+        inside: dict[str, Any] = dict(vars(value))
+        return any(_holds(one, wanted, deep - 1) for one in inside.values())
     return False
 
 
 def _derived(ctx: CheckContext) -> dict[str, list[str]]:
     """The plain values in modules that change with the config, by name, with what they were after each."""
+    # Without a change of the config only what counts calls, or sets something up once, changes.
+    alike: list[dict[str, str]] = []
+    for _ in range(3):
+        _run(ctx, "plain")
+        alike.append(dict(_plain_values(ctx)))
+    counts = {name for name, text in alike[2].items() if alike[1].get(name) != text}
     found: dict[str, list[str]] = {}
     for more, case in enumerate(_CASES):
         if case not in ctx.adapter.config_cases():
             continue
         _run(ctx, case, more)
         for name, text in _plain_values(ctx):
+            if name in counts:
+                continue
             found.setdefault(name, []).append(text)
-    # The first run may set something up once; what follows the config goes on changing.
-    return {name: texts for name, texts in found.items() if len(set(texts[1:])) > 1}
+    return {name: texts for name, texts in found.items() if len(set(texts)) > 1}
 
 
 def _plain_values(ctx: CheckContext) -> Iterator[tuple[str, str]]:
@@ -133,5 +141,8 @@ def _plain_values(ctx: CheckContext) -> Iterator[tuple[str, str]]:
                 continue
             if isinstance(value, int | float | str) or value is None:
                 yield f"{name}.{key}", repr(value)
-            elif is_a(value, dict) and all(isinstance(one, str) for one in value):
-                yield f"{name}.{key}", deep_text({k: v for k, v in value.items() if not isinstance(v, bool)})
+            elif is_a(value, dict):
+                entries = cast("dict[object, object]", value)
+                if all(isinstance(one, str) for one in entries):
+                    kept = {k: v for k, v in entries.items() if not isinstance(v, bool)}
+                    yield f"{name}.{key}", deep_text(kept)
