@@ -9,9 +9,9 @@ import importlib.metadata
 import importlib.util
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from conformance.checks._scenes import spell
 from conformance.context import locate
@@ -23,9 +23,14 @@ _OTHERS: Final = ("numpy", "transformers", "ray")
 
 
 def own_detectors(
-    scenery: Scenery, module: str, known: Mapping[str, str]
+    scenery: Scenery, module: str, known: Mapping[str, str], spelled: Collection[str]
 ) -> tuple[dict[str, str], list[str], dict[str, str]]:
     """The entry points that the platform's own package or distribution brings, as far as they are allowed.
+
+    Args:
+        module: of the platform's class.
+        known: the values of the allowed entry points, by name.
+        spelled: how a detector names the class; where nothing leads into its package, whoever answers that.
 
     Returns:
         Their values by name, the top-level packages that the same distributions ship, and `file:line` of
@@ -44,7 +49,18 @@ def own_detectors(
             places[point.name] = _written(point)
             files = point.dist.files or () if point.dist is not None else ()
             shipped |= {str(one.parts[0]).removesuffix(".py") for one in files if str(one).endswith(".py")}
+    if not found:
+        for point in importlib.metadata.entry_points(group=scenery.group):
+            if known.get(point.name) == point.value and _names(point, spelled):
+                found[point.name], places[point.name] = point.value, _written(point)
     return found, sorted(shipped), places
+
+
+def _names(point: importlib.metadata.EntryPoint, spelled: Collection[str]) -> bool:
+    """Say whether a detector of some other package answers the class; this process asks it and ends."""
+    with contextlib.suppress(Exception):
+        return point.load()() in spelled
+    return False
 
 
 def _written(point: importlib.metadata.EntryPoint) -> str:
@@ -116,9 +132,7 @@ def ask(value: str, group: str) -> dict[str, Any]:
     try:
         detector = load(value, group)
         said["doing"] = "calling"
-        kind: Any = type(detector)
-        call: Any = inspect.getattr_static(kind, "__call__", None)
-        said["place"] = locate(detector) or locate(call)
+        said["place"] = locate(detector) or locate(_call_of(detector))
         said["callable"] = callable(detector)
         if not callable(detector):
             said["types"] = [type(detector).__name__]
@@ -133,6 +147,11 @@ def ask(value: str, group: str) -> dict[str, Any]:
         said["reached"] = bool(inside)
         said["place"] = inside[-1] if inside else said["place"]
     return said
+
+
+def _call_of(detector: Any) -> Any:
+    """What a callable object runs when it is called."""
+    return inspect.getattr_static(cast("Any", type(detector)), "__call__", None)
 
 
 def places(error: BaseException) -> list[str]:

@@ -91,9 +91,10 @@ def observe(
     metadata: Any = importlib.metadata
     metadata.entry_points = functools.cache(metadata.entry_points)  # read at each step of a nested resolution
     os.chdir(tempfile.mkdtemp())
-    asked = play({"own": lambda: _asking.own_detectors(scenery, module, engine_adapter.detectors())}, limit)[
-        "own"
-    ]
+    spelled = [f"{module}.{qualname}", f"{module}:{qualname}"]
+    known = engine_adapter.detectors
+    scene = {"own": lambda: _asking.own_detectors(scenery, module, {} if in_tree else known(), spelled)}
+    asked = play(scene, limit)["own"]
     told: Any = asked.get("said") or [{}, [], {}]
     own: dict[str, str] = {} if in_tree else told[0]
     shipped: list[str] = told[1]

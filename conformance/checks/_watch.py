@@ -20,7 +20,7 @@ import types
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 
@@ -324,10 +324,10 @@ class Files:
         if event == "open":
             path, mode, flags = (*arguments, None, None, None)[:3]
             writes = set(mode) & set("wax+") if isinstance(mode, str) else int(flags or 0) & _WRITING
-            if writes:
+            if writes and (isinstance(mode, str) or _is_absolute(path)):
                 self._note(path, "wrote")
-        elif event in _CHANGING:
-            self._note(arguments[0], event.removeprefix("os.") + " of")
+        elif event in _CHANGING and (arguments[-1] == -1 or _is_absolute(arguments[0])):
+            self._note(arguments[0], event.removeprefix("os.") + " of")  # -1: not relative to an open folder
 
     def _note(self, path: Any, what: str) -> None:
         if isinstance(path, int):
@@ -339,6 +339,10 @@ class Files:
         if own or (not passing and any(_inside(real, one) for one in self._installed)):
             self._written.setdefault(real, what)
         self._on = True
+
+
+def _is_absolute(path: Any) -> bool:
+    return not isinstance(path, int) and Path(os.fsdecode(path)).is_absolute()
 
 
 def _inside(path: str, folder: str) -> bool:
