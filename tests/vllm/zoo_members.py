@@ -224,7 +224,7 @@ class NoBackend(CpuPlatform):
 class NoRay(CpuPlatform):
     """Has devices of its own and no name under which Ray counts them."""
 
-    device_type = "privateuseone"
+    device_type = "xpu"
     ray_device_key = ""
     device_control_env_var = "CHIP_VISIBLE_DEVICES"
 

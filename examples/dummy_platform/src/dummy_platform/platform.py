@@ -27,6 +27,7 @@ class DummyPlatform(Platform["EngineConfig", "AttentionSelectorConfig", "Attenti
     device_type: str = "privateuseone"
     dispatch_key: str = "PrivateUse1"
     device_control_env_var: str = "DUMMY_VISIBLE_DEVICES"
+    ray_device_key: str = "DUMMY"
     dist_backend: str = "gloo"
 
     @classmethod
