@@ -10,7 +10,7 @@ import attrs
 from conformance import frames
 from conformance.answers import Answer
 from conformance.expected import ExpectedFailure
-from conformance.isolation import ChildDied, Opening
+from conformance.isolation import Opening
 from conformance.isolation.client import Ran
 from conformance.model import IMPORTABLE, Check, CheckResult, Finding, Level, Outcome
 from conformance.perform import died_finding
@@ -157,9 +157,8 @@ class Runner:
             return Answer(Outcome.ERROR, reason=ran.broken)
         if ran.answer is None:
             assert ran.died is not None  # a check that did not answer died
-            died = (
-                ran.died if ran.died.output else ChildDied(ran.died.how, ran.died.detail, output=ran.output)
-            )
+            died = ran.died
+            died.output = died.output or ran.output
             found = Answer(Outcome.FAIL, (died_finding(check, died, self.opening.location),))
         else:
             found = ran.answer

@@ -34,7 +34,7 @@ class ChildDied(Exception):
         place: str = "",
         kinds: tuple[str, ...] = (),
     ) -> None:
-        self.how = how
+        self.how: Ending = how
         self.detail = detail
         self.output = output
         self.trace = trace
