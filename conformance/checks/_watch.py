@@ -146,8 +146,8 @@ def _of_module(name: str, module: object) -> Iterator[tuple[tuple[str, str], obj
     held: Any = getattr(module, "__dict__", None)
     items: Any = held.items() if hasattr(held, "items") else ()
     for key, value in list[tuple[str, Any]](items):
-        kind: type[object] = type(
-            value
+        kind = cast(
+            "Any", type(value)
         )  # never `isinstance`: objects of other people answer for their `__class__`
         is_class = issubclass(kind, type)
         if kind in _CODE or is_class or kind is types.ModuleType:
