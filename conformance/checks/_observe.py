@@ -20,6 +20,7 @@ from typing import Any
 
 import attrs
 
+from conformance import stubs
 from conformance.checks import _absence, _asking, _watch
 from conformance.checks._runtime import Runtime
 from conformance.checks._scenes import Scene, play, spell
@@ -67,6 +68,7 @@ def observe(
     in_tree: bool,
     entries: bool,
     limit: float,
+    stand_ins: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Play every scene of a platform, in this fresh interpreter.
 
@@ -79,6 +81,8 @@ def observe(
         in_tree: the engine itself ships the class, and has no entry point for it.
         entries: import the whole engine under the platform too, where that is the platform of this machine.
         limit: seconds that each scene may take.
+        stand_ins: the modules that stand-ins take the place of; then only imports are shown, and no detector
+            is asked, which would take a stand-in for the device.
 
     Returns:
         `scenes`, what `conformance.checks._scenes.play` gives; `own`, the platform's entry points; and
@@ -88,6 +92,9 @@ def observe(
 
     scenery, engine_adapter = SCENERY[engine], adapter(engine)
     scenery.restore()
+    if stand_ins:
+        stage = _Stage(scenery, module, qualname, device_type, {}, tuple(bases))
+        return {"own": {}, "places": {}, "scenes": _with_stand_ins(stage, stand_ins, limit, in_tree=in_tree)}
     metadata: Any = importlib.metadata
     metadata.entry_points = functools.cache(metadata.entry_points)  # read at each step of a nested resolution
     os.chdir(tempfile.mkdtemp())
@@ -108,10 +115,7 @@ def observe(
         return {"own": own, "places": places, "scenes": found}
     chosen = _speaker(stage, found)
     if not in_tree:
-        for one, first in (("package first", stage.package), ("module first", module)):
-            found |= play({one: functools.partial(_first, stage, first, chosen)}, limit)
-            if found[one].get("said", {"during": "?"})["during"] or first == module:
-                break  # the module's import begins with that of its package
+        found |= _orders(stage, chosen, limit)
     resolve = engine_adapter.detect()
     if scenery.light:
         found |= play({"resolve": lambda: _resolve(stage, resolve, entries=False)}, limit)
@@ -129,6 +133,30 @@ def observe(
     found.setdefault("entries", found["resolve"])
     found |= play(_second_round(stage, found), limit)
     return {"own": own, "places": places, "scenes": found}
+
+
+def _orders(stage: _Stage, speaker: str, limit: float, stand_ins: Sequence[str] = ()) -> dict[str, Any]:
+    """Import the vendor's package before the engine, and the platform's module, as long as nothing is wrong."""
+    found: dict[str, Any] = {}
+    for one, first in (("package first", stage.package), ("module first", stage.module)):
+        found |= play({one: functools.partial(_first, stage, first, speaker, stand_ins)}, limit)
+        if found[one].get("said", {"during": "?"})["during"] or first == stage.module:
+            break  # the module's import begins with that of its package
+    return found
+
+
+def _with_stand_ins(
+    stage: _Stage, stand_ins: Sequence[str], limit: float, *, in_tree: bool
+) -> dict[str, dict[str, Any]]:
+    """The scenes that import the platform and ask no detector of its own."""
+    found: dict[str, dict[str, Any]] = {} if in_tree else _orders(stage, "", limit, stand_ins)
+    for name in (stage.scenery.interface, "torch"):
+        importlib.import_module(name)
+    stubs.put(stand_ins)
+    found |= play({"module": lambda: _module(stage)}, limit)
+    if added := _added(found["module"]):
+        found |= play({"module of a user": lambda: _module(stage, added)}, limit)
+    return found
 
 
 def _second_round(stage: _Stage, found: dict[str, dict[str, Any]]) -> dict[str, Scene]:
@@ -200,8 +228,8 @@ def _here(stage: _Stage, speaker: str) -> Generator[list[str]]:
         entry_point.load = original
 
 
-def _first(stage: _Stage, first: str, speaker: str) -> dict[str, Any]:
-    """Import a module of the vendor before anything of the engine.
+def _first(stage: _Stage, first: str, speaker: str, stand_ins: Sequence[str] = ()) -> dict[str, Any]:
+    """Import a module of the vendor before anything of the engine, with stand-ins in place.
 
     Returns:
         `error` of that import and its `place`; `during`, the class that was the engine's platform when it
@@ -211,6 +239,7 @@ def _first(stage: _Stage, first: str, speaker: str) -> dict[str, Any]:
     """
     scenery = stage.scenery
     said: dict[str, Any] = {"error": "", "place": "", "during": "", "after": "", "refused": "", "nested": 0}
+    stubs.put(stand_ins)
     with _here(stage, speaker) as raised:
         try:
             importlib.import_module(first)

@@ -59,14 +59,17 @@ _SPANS: Final = 5
 """How many scenes may follow one another and take all their time."""
 
 
-def shown(ctx: CheckContext) -> Shown:
+def shown(ctx: CheckContext, *, stand_ins: bool = False) -> Shown:
     """What one fresh interpreter shows of the platform; the first check that asks starts it.
+
+    Args:
+        stand_ins: the check asks for imports only, which stand-ins do not disturb.
 
     Raises:
         Skip: it did not get through on this machine, which is slow; a scene that hangs ends before.
         Skip: stand-ins take the place of modules, which a detector must not meet.
     """
-    if ctx.stubs:
+    if ctx.stubs and not stand_ins:
         raise Skip(
             f"stand-ins take the place of {', '.join(ctx.stubs)}, and a detector must not meet them",
             "run the kit without --conformance-stub where the modules are",
@@ -86,6 +89,7 @@ def shown(ctx: CheckContext) -> Shown:
             in_tree,
             not in_tree and not ctx.device_missing(),
             limit / _SPANS,
+            list(ctx.stubs),
             shared=True,
         )
     except ChildDied as died:

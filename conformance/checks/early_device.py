@@ -234,7 +234,7 @@ def fork_safe(ctx: CheckContext) -> None:
 )
 def side_effects(ctx: CheckContext) -> None:
     """Importing the platform's module leaves functions, logging, variables, settings and files as they were."""
-    seen = shown(ctx)
+    seen = shown(ctx, stand_ins=True)
     left = seen.said("module")
     known: list[Any] = []
     for name in seen.own:

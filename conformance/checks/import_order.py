@@ -25,7 +25,7 @@ def plugin_first(ctx: CheckContext) -> None:
     """With the plugin's package, or the platform's module, imported before the engine, the class is chosen."""
     if ctx.adapter.in_tree(ctx.platform_cls):
         raise Unsupported("the engine ships the platform, so that its package always comes first")
-    seen = shown(ctx)
+    seen = shown(ctx, stand_ins=True)
     package, module = ctx.platform_cls.__module__.partition(".")[0], ctx.platform_cls.__module__
     findings: list[Finding] = []
     for scene, name in (("package first", package), ("module first", module)):
@@ -58,7 +58,7 @@ def _wrong(ctx: CheckContext, seen: Shown, said: Mapping[str, Any], name: str) -
     Raises:
         NotRun: the engine cannot import it either, which another check reports.
     """
-    resolved = seen.scenes.get("resolve", {}).get("said", {})
+    resolved = seen.scenes.get("resolve", {"said": {"resolved": "?"}}).get("said", {})
     if (said["error"] or said["refused"]) and not resolved.get("resolved"):
         raise NotRun(f"{said['error'] or said['refused']}, see detection.resolves")
     if said["error"]:
