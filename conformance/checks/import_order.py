@@ -129,7 +129,7 @@ def engine_entries(ctx: CheckContext) -> None:
 @check(
     "import-order.early-questions",
     group="resolution",
-    needs=(IMPORTABLE, "platform.instantiable", "fallback.dunder"),
+    needs=(IMPORTABLE, "platform.instantiable", "members.while-importing"),
     where="fresh",
     timeout=TIMEOUT,
     why="The engine asks these while it is half imported; an import of the engine there is a circle.",

@@ -65,17 +65,6 @@ class NameByRuntime(Good):
             return "CHIP-9"
 
 
-class PinsByEngine(Good):
-    """Logs through the engine what the engine asks while it is being imported."""
-
-    @classmethod
-    def is_pin_memory_available(cls) -> bool:
-        """Say no, and log it."""
-        from reference_engine import hook_log
-
-        return hook_log is None
-
-
 class KeyByEngine(Good):
     """Takes a text that the engine reads at import from a part of the engine."""
 
@@ -87,17 +76,14 @@ class KeyByEngine(Good):
         return "eager" if name else "inductor"
 
 
-class PinsPlainly(Good):
-    """Logs plainly what the engine asks while it is being imported, and bears that a part of it is not there."""
+class KeyPlainly(Good):
+    """Prefers a text of the engine, and bears that the part of the engine is not there."""
 
-    @classmethod
-    def is_pin_memory_available(cls) -> bool:
-        """Say no, and log it."""
-        import logging
-
+    @property
+    def simple_compile_backend(self) -> str:  # type: ignore[override]
+        """Read it there, if it is there."""
         try:
-            from reference_engine import hook_log
+            from reference_engine.compilation import __name__ as name
         except ImportError:
-            hook_log = None  # type: ignore[assignment]
-        logging.getLogger(__name__).debug("no pinned memory, %s", hook_log)
-        return False
+            name = ""
+        return "eager" if name else "aot_eager"

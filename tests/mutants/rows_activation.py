@@ -44,6 +44,5 @@ ROWS: Final[tuple[Mutant, ...]] = (
     Mutant("early:HookAsksRuntime", "device.untouched-by-hooks", "early:HookCounts"),
     Mutant("early:HookAllocates", "device.untouched-by-hooks", "early:HookCounts"),
     Mutant("early:NameByRuntime", "device.untouched-by-questions"),
-    Mutant("early:PinsByEngine", "import-order.early-questions", "early:PinsPlainly"),
-    Mutant("early:KeyByEngine", "import-order.early-questions", "early:PinsPlainly"),
+    Mutant("early:KeyByEngine", "import-order.early-questions", "early:KeyPlainly"),
 )

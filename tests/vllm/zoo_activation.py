@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from typing import Any
 
 import torch
 from vllm.platforms.cpu import CpuPlatform
 
 
-class PinsThroughDistributed(CpuPlatform):
-    """Takes the rank for a log line from a part of the engine that imports it itself."""
+class BackendByConfig(CpuPlatform):
+    """Takes a name that the engine reads while it is being imported from a part that imports it itself."""
 
-    @classmethod
-    def is_pin_memory_available(cls) -> bool:
-        from vllm.distributed import parallel_state
+    @property
+    def simple_compile_backend(self) -> str:  # type: ignore[override]
+        from vllm.config import CompilationConfig
 
-        logging.getLogger(__name__).debug("no pinned memory, %s", parallel_state)
-        return False
+        return "inductor" if CompilationConfig is not None else "eager"
 
 
-class PinsPlainlyTwin(CpuPlatform):
-    @classmethod
-    def is_pin_memory_available(cls) -> bool:
-        logging.getLogger(__name__).debug("no pinned memory")
-        return False
+class BackendPlainlyTwin(CpuPlatform):
+    @property
+    def simple_compile_backend(self) -> str:  # type: ignore[override]
+        return "inductor"
 
 
 class HookAsksRuntime(CpuPlatform):
