@@ -218,9 +218,9 @@ def _with_users(
     Returns:
         Whether all hooks ran; and of each variable that is lost: name, user's value, value then, hook.
     """
-    os.environ.update(users)
     lost: list[tuple[str, str, str | None, str]] = []
-    config = _configs.build(ctx, "plain")
+    config = _configs.build(ctx, "plain")  # before the variables, which may be the engine's
+    os.environ.update(users)
     open_ones = dict(users)
     for hook in (*_configs.HOOKS, *_STARTUP):
         try:

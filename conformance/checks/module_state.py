@@ -109,7 +109,7 @@ def _holds(value: Any, wanted: Mapping[int, Any], deep: int) -> bool:
     if held is None:
         return False
     with contextlib.suppress(Exception):  # an object that answers for its attributes itself
-        inside = cast("dict[str, Any]", dict(vars(cast("object", value))))
+        inside = dict(vars(cast("object", value)))
         return any(_holds(one, wanted, deep - 1) for one in inside.values())
     return False
 
