@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from conformance.checks import _configs
@@ -71,7 +72,7 @@ def optional_parts(ctx: CheckContext) -> None:
                 ctx.finding(
                     one.member,
                     contract_says=f"`{one.member}` runs on a config whose {part} part is None.",
-                    platform_did=one.platform_did,
+                    platform_did=one.platform_did + _half_changed(ctx, case),
                     hint=f"Test the {part} part for None first. {one.hint}",
                     location=one.location,
                 )
@@ -79,6 +80,16 @@ def optional_parts(ctx: CheckContext) -> None:
             ]
             violations.append(Violation(*findings))
     _configs.collect(violations)
+
+
+def _half_changed(ctx: CheckContext, case: str) -> str:
+    """What a hook that raises has changed by then, as the end of a sentence; empty where nothing."""
+    config = _configs.build(ctx, case)
+    before = dict(ctx.adapter.snapshot(config))
+    with contextlib.suppress(_configs.Refused, Skip, Violation):
+        _configs.run_hooks(ctx, config)
+    changes = _configs.differences(before, dict(ctx.adapter.snapshot(config)))
+    return f" (the config is half changed then: {_configs.spelled(changes, 2)})" if changes else ""
 
 
 @check(
