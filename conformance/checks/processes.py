@@ -141,21 +141,28 @@ def _after_block_size(platform: Any, engine: Adapter, config: Any) -> dict[str, 
 
 
 def _made_worker(engine: Adapter, config: Any) -> dict[str, str]:
-    """What comes of making the worker that the config names, as text; nothing where it names none."""
+    """What comes of making the worker that the config names, as text; nothing where it is none of the vendor's."""
     name = engine.worker_cls_field(config)
-    if not isinstance(name, str) or name == "auto":
-        return {}
+    engines = engine.base_class().__module__.partition(".")[0]
+    if not isinstance(name, str) or name == "auto" or name.startswith(f"{engines}."):
+        return {}  # without an import, which may take seconds
     try:
-        engine.resolve(name)(
-            vllm_config=config, local_rank=0, rank=0, distributed_init_method="", is_driver_worker=True
-        )
+        cls: Any = engine.resolve(name)
+        if not isinstance(cls, type) or engine.in_tree(cls):
+            return {}
+        cls(vllm_config=config, local_rank=0, rank=0, distributed_init_method="", is_driver_worker=True)
     except (Exception, SystemExit) as error:
         return {f"{_WORKER}(…)": f"raises {describe(error)}"}
     return {f"{_WORKER}(…)": "made"}
 
 
 def as_worker(
-    engine: str, module: str, qualname: str, config: str, environment: dict[str, str | None]
+    engine: str,
+    module: str,
+    qualname: str,
+    config: str,
+    environment: dict[str, str | None],
+    with_worker: bool,
 ) -> dict[str, Any]:
     """In a fresh interpreter: receive the pickled config, then say what the platform answers here.
 
@@ -167,6 +174,7 @@ def as_worker(
         qualname: of the class, in the module.
         config: the pickled config, in base64.
         environment: what the hooks changed of the environment, which a worker inherits.
+        with_worker: also make the worker that the config names.
 
     Returns:
         The answers by question; or `failed`, what the worker was about, and `error`.
@@ -185,14 +193,15 @@ def as_worker(
             cls = getattr(cls, name)
         doing = "making the instance"
         platform = cls()
-        with engine_adapter.active(platform):
-            doing = "unpickling the config"
-            received = pickle.loads(base64.b64decode(config))
     except (Exception, SystemExit) as error:
         return {"failed": doing, "error": describe(error)}
     with engine_adapter.active(platform):
+        try:
+            received = pickle.loads(base64.b64decode(config))
+        except (Exception, SystemExit) as error:
+            return {"failed": "unpickling the config", "error": describe(error)}
         answers = answers_of(platform, engine_adapter)
-        made = _made_worker(engine_adapter, received)
+        made = _made_worker(engine_adapter, received) if with_worker else {}
         return {"answers": {**answers, **made, **_after_block_size(platform, engine_adapter, received)}}
 
 
@@ -229,6 +238,7 @@ def worker_agrees(ctx: CheckContext) -> None:
         ctx.platform_cls.__qualname__,
         payload,
         {name: os.environ.get(name) for name in moved},
+        f"{_WORKER}(…)" in here,
     )
     if "failed" in there:
         raise ctx.fail(
@@ -239,8 +249,6 @@ def worker_agrees(ctx: CheckContext) -> None:
             hint="Put into the config only values whose classes a new process can import, and set no "
             "variable that the platform's own import cannot bear.",
         )
-    if f"{_WORKER}(…)" not in here:
-        there["answers"].pop(f"{_WORKER}(…)", None)
     missing = (
         ctx.device_missing()
     )  # a worker's class may then import here or there, as the modules before it did
