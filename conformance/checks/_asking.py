@@ -17,6 +17,7 @@ from conformance.checks._scenes import spell
 from conformance.context import locate
 from conformance.engines.scenery import Scenery
 
+_HERE: Final = str(Path(__file__).parent)
 _CALLS: Final = 3
 _OTHERS: Final = ("numpy", "transformers", "ray")
 """What engines import beside torch; an empty module stands in where one is not installed."""
@@ -160,7 +161,7 @@ def places(error: BaseException) -> list[str]:
     trace = error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        own = file == __file__ or file == importlib.metadata.__file__ or "importlib" in file.split("/")
+        own = file.startswith(_HERE) or "importlib" in file.split("/")
         if not own and not file.startswith("<"):
             found.append(f"{file}:{trace.tb_lineno}")
         trace = trace.tb_next
