@@ -40,7 +40,7 @@ def test_a_sample_is_found_out() -> None:
     assert not matrix.accused()
 
 
-@pytest.mark.slow
+@pytest.mark.zoo
 def test_all_are_found_out() -> None:
     """At least 95 % are killed; no fault survives without a reason, and what is no fault is not blamed."""
     matrix = _matrix(generated.names())

@@ -23,7 +23,7 @@ _every_mutant = pytest.mark.parametrize(
             one,
             id=f"{one.name}-{one.check}",
             # An engine that boots takes seconds, and each of these boots one or two.
-            marks=[pytest.mark.slow] if one.check.startswith("engine.") else [],
+            marks=[pytest.mark.zoo] if one.check.startswith("engine.") else [],
         )
         for one in MUTANTS
     ],
@@ -98,7 +98,7 @@ def test_the_text_is_the_one_that_is_kept(named: Mapping[str, Results], mutant: 
     assert said == snapshots.committed(mutant), f"if the new text is better, run `{snapshots.COMMAND}`"
 
 
-@pytest.mark.slow
+@pytest.mark.zoo
 @_every_mutant
 def test_no_other_check_fails(whole: Mapping[str, Results], mutant: Mutant) -> None:
     """One cause is one failure: nothing else fails or breaks."""
@@ -106,7 +106,7 @@ def test_no_other_check_fails(whole: Mapping[str, Results], mutant: Mutant) -> N
     assert set(failed) == {mutant.check}, failed
 
 
-@pytest.mark.slow
+@pytest.mark.zoo
 @_every_mutant
 def test_a_twin_fails_nothing(whole: Mapping[str, Results], mutant: Mutant) -> None:
     """The platform without the fault is right altogether."""
