@@ -31,6 +31,8 @@ _STABLE: Final = (
     (re.compile(r"(?:/[^\s/:'\"`]+)+/(tests/mutants/)"), r"\1"),
     (re.compile(r"(?:/[^\s/:'\"`]+)*/(?:site-packages|lib/python3\.\d+)/"), ""),
     (re.compile(r"(?:/[^\s/:'\"`]+)+/(?:src|main)/(?=[a-z_]+/)"), ""),
+    # The folder in which the command runs, as a whole.
+    (re.compile(re.escape(str(Path.cwd())) + r"(?![\w/])"), "<this folder>"),
     (re.compile(r"\bpsm_[0-9a-f]+"), "psm_…"),
     (re.compile(r"/tmp/[^\s:'\"`]*"), "/tmp/…"),
     (re.compile(r"(\.py|generated/\w+):\d+"), r"\1:…"),
