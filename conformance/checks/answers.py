@@ -57,7 +57,8 @@ def _is_dtypes(value: Any) -> bool:
 
 def _is_cores(value: Any) -> bool:
     return is_a(value, list, tuple) and all(
-        is_a(node, list, tuple, set, frozenset) and all(isinstance(core, int) for core in node) for node in value
+        is_a(node, list, tuple, set, frozenset) and all(isinstance(core, int) for core in node)
+        for node in value
     )
 
 
@@ -120,7 +121,9 @@ DEVICE: Final = {
     "inference_mode": Expected("a context manager", _is_context),
     "get_cpu_architecture": Expected("a member of the engine's CpuArchEnum", _is_architecture),
     "get_cuda_runtime_major": Expected("a whole number, 0 where there is no CUDA", _is_version),
-    "discover_numa_topology": Expected("a list of nodes, each a list of core numbers", _is_cores, may_decline=True),
+    "discover_numa_topology": Expected(
+        "a list of nodes, each a list of core numbers", _is_cores, may_decline=True
+    ),
     "get_all_device_numa_nodes": Expected("None, or a list of node numbers", _is_nodes, may_decline=True),
 }
 

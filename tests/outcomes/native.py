@@ -28,12 +28,16 @@ PLATFORMS: Final = {
 }
 
 
+def applicable() -> list[str]:
+    """The ids of the checks that apply to platforms of this engine."""
+    return [name for name, one in all_checks().items() if not one.engines or "native" in one.engines]
+
+
 def results(platform: str) -> Mapping[str, CheckResult]:
     """Run every check on a platform, by its short name."""
-    checks = all_checks()
     with contextlib.closing(Host(parse(PLATFORMS[platform]))) as host:
-        runner = Runner(checks, host, host.open())
-        return {name: runner.result(name) for name in checks}
+        runner = Runner(all_checks(), host, host.open())
+        return {name: runner.result(name) for name in applicable()}
 
 
 def table(found: Mapping[str, CheckResult]) -> dict[str, str]:
