@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -299,10 +300,8 @@ class LibrariesApart(Good):
     @classmethod
     def import_kernels(cls) -> None:
         """Import them."""
-        try:
+        with contextlib.suppress(ImportError):
             import chip_kernels_old  # noqa: F401
-        except ImportError:
-            pass
         try:
             import chip_kernels_new  # noqa: F401
         except ImportError:
