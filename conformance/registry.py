@@ -80,7 +80,7 @@ def check(
 
 
 def all_checks() -> Mapping[str, Check]:
-    """Return every check by id, in order of level, then of group, then of definition.
+    """Return every check by id, in order of level, then of group, then of module and definition.
 
     Imports the modules of `conformance.checks`; none of them imports an engine or torch.
 
@@ -95,5 +95,6 @@ def all_checks() -> Mapping[str, Check]:
         missing = [need for need in one.needs if need not in _CHECKS]
         if missing:
             raise ValueError(f"check {one.id} needs unknown checks: {', '.join(missing)}")
-    ordered = sorted(_CHECKS.values(), key=lambda c: (c.level, GROUPS.index(c.group)))
+    # By module, not by registration alone: whoever imported a family earlier must not change the order.
+    ordered = sorted(_CHECKS.values(), key=lambda c: (c.level, GROUPS.index(c.group), c.func.__module__))
     return MappingProxyType({one.id: one for one in ordered})

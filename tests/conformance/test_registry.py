@@ -63,6 +63,18 @@ def test_cheap_checks_come_first() -> None:
     assert levels == sorted(levels)
 
 
+def test_the_order_does_not_depend_on_who_imported_first() -> None:
+    """A family that was imported earlier, by a test or by another family, stands where it always does."""
+    code = (
+        "import importlib, pkgutil, conformance.checks as families; "
+        "names = [module.name for module in pkgutil.iter_modules(families.__path__, families.__name__ + '.')]; "
+        "[importlib.import_module(name) for name in reversed(names)]; "
+        "from conformance.registry import all_checks; print(*all_checks())"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == list(all_checks())
+
+
 def test_loading_the_checks_imports_neither_torch_nor_an_engine() -> None:
     """The process that asks, pytest or the command line, stays light."""
     code = (
