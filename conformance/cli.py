@@ -64,24 +64,33 @@ def check(
         typer.Argument(metavar="PKG:CLASS", help="The class: pkg.module:Class or pkg.module.Class."),
     ] = None,
     level: Annotated[
-        str | None, typer.Option(help="Run this level and the cheaper ones: static, contract, device, …")
+        str | None,
+        typer.Option(
+            metavar="LEVEL", help="Run this level and the cheaper ones: static, contract, device, …"
+        ),
     ] = None,
     require: Annotated[
-        str | None, typer.Option(help="Fail when a check of this level or a cheaper one was skipped.")
+        str | None,
+        typer.Option(metavar="LEVEL", help="Fail when a check of this level or a cheaper one was skipped."),
     ] = None,
     select: Annotated[
         list[str] | None, typer.Option(metavar="GLOB", help="Run only checks whose id matches; repeatable.")
     ] = None,
     report: Annotated[str | None, typer.Option(metavar="FILE", help="Write the JSON report there.")] = None,
     html: Annotated[str | None, typer.Option(metavar="FILE", help="Write an HTML page there.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="A failing 'should' counts as a failure.")] = False,
+    # Without a metavar the help would show a value that a flag does not take.
+    strict: Annotated[
+        bool, typer.Option("--strict", metavar="", help="A failing 'should' counts as a failure.")
+    ] = False,
     config: Annotated[
         str | None, typer.Option(metavar="FILE", help="TOML with settings and expected failures.")
     ] = None,
     timeout: Annotated[
         str | None, typer.Option(metavar="SECONDS", help="Limit of each child process.")
     ] = None,
-    engine: Annotated[str | None, typer.Option(help="native or vllm; by the class if left out.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(metavar="NAME", help="native or vllm; by the class if left out.")
+    ] = None,
     contract: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Checks newer than this decide nothing.")
     ] = None,
@@ -107,9 +116,9 @@ def check(
 
 @app.command()
 def detect(
-    engine: Annotated[str, typer.Option(help="Whose platform: native or vllm.")] = "native",
-    traceback: Annotated[bool, typer.Option("--traceback", help="Show every traceback.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    engine: Annotated[str, typer.Option(metavar="NAME", help="Whose platform: native or vllm.")] = "native",
+    traceback: Annotated[bool, typer.Option("--traceback", metavar="", help="Show every traceback.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print the report as JSON.")] = False,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.001, help="How long it may take.")
     ] = 120.0,

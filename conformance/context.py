@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from conformance.engines.base import Adapter, Arguments
+from conformance.isolation.forked import leave
 from conformance.model import Finding, NotRun, Skip, Unsupported, Violation
 from conformance.stubs import in_place
 from platform_abc.errors import DeviceUnavailable, MissingDependency
@@ -314,7 +315,7 @@ def _answer(func: Callable[[], object], writer: int) -> None:
         with os.fdopen(writer, "wb") as pipe:
             pipe.write(data)
     finally:
-        os._exit(0)
+        leave(0)
 
 
 def _end(status: int) -> str:

@@ -15,10 +15,11 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from conformance.isolation.forked import leave
+
 Scene = Callable[[], Any]
 """Returns JSON values."""
 
-_leave = os._exit  # pyright: ignore[reportPrivateUsage]  kept: a platform may replace it
 _CHUNK: Final = 65536
 
 
@@ -68,7 +69,7 @@ def _start(scene: Scene) -> tuple[int, int]:
         if os.getpid() == process:  # not a copy that the platform forked
             _write(writer, json.dumps(told).encode())
     finally:
-        _leave(0)
+        leave(0)
 
 
 def _told(scene: Scene) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from conformance.engines.vllm_configs import PLAIN, build
 from conformance.engines.vllm_environment import package_folder
 from conformance.engines.vllm_places import ASKED, is_common
 from conformance.engines.vllm_platform import BASE, base_class
+from conformance.isolation.forked import leave
 
 _found: list[tuple[EngineCall, ...]] = []
 
@@ -55,7 +56,7 @@ def start_scan() -> Callable[[], None]:
             with os.fdopen(send, "wb") as stream:
                 pickle.dump(_scan(), stream)
         finally:
-            os._exit(0)
+            leave(0)
     os.close(send)
 
     def take() -> None:

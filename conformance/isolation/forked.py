@@ -29,7 +29,7 @@ CAN_FORK: Final = hasattr(os, "fork") and sys.platform != "darwin"
 """On macOS the system's own libraries do not survive a fork."""
 
 # Kept at the start: platforms replace functions of `os`.
-leave = os._exit  # pyright: ignore[reportPrivateUsage]
+_exit = os._exit  # pyright: ignore[reportPrivateUsage]
 _state = os.fstat
 _print = os.write
 _take = os.read
@@ -223,7 +223,6 @@ class Forker:
             if os.getpid() == process:  # not a copy that the platform forked
                 flush()
                 tell({"answer": answer})
-                _save_coverage()
             leave(0)
         except BaseException as error:
             with contextlib.suppress(BaseException):
@@ -278,14 +277,18 @@ def flush() -> None:
             stream.flush()
 
 
-def _save_coverage() -> None:
-    """Let coverage write what it saw, where it measures this process: leaving skips its exit handler."""
+def leave(status: int) -> NoReturn:
+    """End this process without exit handlers, whatever the platform did to `os._exit`.
+
+    Where coverage measures the process it writes what it saw: it would have done so in an exit handler.
+    """
     coverage = sys.modules.get("coverage")
     if coverage is not None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(BaseException):
             measuring = coverage.Coverage.current()
             if measuring is not None:
                 measuring.save()
+    _exit(status)
 
 
 def tail(file: Path) -> str:

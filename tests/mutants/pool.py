@@ -107,8 +107,7 @@ def judge_all(
 
 
 def _start(engine: str) -> subprocess.Popen[str]:
-    # Thousands of forks that each save a file of coverage take longer than what they measure.
-    env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+    env = dict(os.environ)
     env["OMP_NUM_THREADS"] = "1"
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH", "")]))
     return subprocess.Popen(

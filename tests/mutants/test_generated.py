@@ -21,7 +21,7 @@ from tests.mutants.sources import OPERATORS, split
 
 pytestmark = pytest.mark.torch
 
-_SAMPLE: Final = 40
+_SAMPLE: Final = 12
 _ENOUGH: Final = 95.0
 """Percent of the faults that a `must` has to find."""
 
@@ -32,8 +32,10 @@ def _matrix(names: list[str]) -> Matrix:
     return Matrix(engine="native", deep=False, written=[], generated=found)
 
 
-def test_a_sample_is_found_out() -> None:
+def test_a_sample_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a few mutants from all over the contract, each is killed, warned of, or has a reason to survive."""
+    # Every check runs on each; from so many forks coverage takes as long as they do, and the zoo shows it all.
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
     names = sorted(generated.names(), key=lambda name: zlib.crc32(name.encode()))[:_SAMPLE]
     matrix = _matrix(names)
     assert not matrix.unexplained()
