@@ -82,6 +82,8 @@ def check(
 def all_checks() -> Mapping[str, Check]:
     """Return every check by id, in order of level, then of group, then of module and definition.
 
+    Of a level, those that wait for an interpreter of their own come last: it runs beside the others.
+
     Imports the modules of `conformance.checks`; none of them imports an engine or torch.
 
     Raises:
@@ -96,5 +98,8 @@ def all_checks() -> Mapping[str, Check]:
         if missing:
             raise ValueError(f"check {one.id} needs unknown checks: {', '.join(missing)}")
     # By module, not by registration alone: whoever imported a family earlier must not change the order.
-    ordered = sorted(_CHECKS.values(), key=lambda c: (c.level, GROUPS.index(c.group), c.func.__module__))
+    ordered = sorted(
+        _CHECKS.values(),
+        key=lambda c: (c.level, c.where == "fresh", GROUPS.index(c.group), c.func.__module__),
+    )
     return MappingProxyType({one.id: one for one in ordered})

@@ -83,8 +83,15 @@ class Runner:
         wanted = [self.checks[check_id] for check_id in check_ids]
         self._coming = [one.id for one in wanted if one.where == "fork" and one.level <= Level.CONTRACT]
         for one in wanted:
-            if one.where == "fresh" and one.id not in self._answers and self._obstacle(one) is None:
+            # One that needs another of its kind would have to wait for it here.
+            mine = one.where == "fresh" and not self._needs_fresh(one)
+            if mine and one.id not in self._answers and self._obstacle(one) is None:
                 self.source.begin(one.id, one.limit(self.source.limit))
+
+    def _needs_fresh(self, check: Check) -> bool:
+        """Say whether a check needs one, at whatever remove, that waits for an interpreter of its own."""
+        needs = [self.checks[name] for name in check.needs]
+        return any(need.where == "fresh" or self._needs_fresh(need) for need in needs)
 
     def _look_ahead(self, check_id: str) -> None:
         """Start a check that comes later beside this one, if a core is free and what it needs has run.
