@@ -68,7 +68,7 @@ CASES: Final = (
     _case("B27", "intel/intel-extension-for-deepspeed/issues/81", "A base of the vendor's own grew an abstract member that the platform lacks.", "reported:BehindItsBase", "members.mandatory"),
     _case("B29", "vllm-project/vllm-metal/pull/49", "The attention picker has the parameters of an older engine.", "members:OldPicker", "members.engine-calls", "zoo:AttentionWithoutHeads"),
     _case("B30", "vllm-project/vllm-metal/pull/262", "The attention picker lacks the newest keyword.", "reported:NoHeads", "members.engine-calls", "zoo:AttentionWithoutHeads"),
-    _elsewhere("B31", "vllm-project/vllm-gaudi/pull/76", "The attention picker lacks a parameter that the engine adds tomorrow.", "a platform that fits the installed engine has no fault; `platform-abc diff` compares two engines"),
+    _elsewhere("B31", "vllm-project/vllm-gaudi/pull/76", "The attention picker lacks a parameter that the engine adds tomorrow.", "a platform that fits the installed engine has no fault; beside the next engine it fails members.engine-signature"),
     _case("B33", "vllm-project/vllm-ascend/pull/5800", "The LoRA wrapper cannot be made with the engine's keywords.", "surfaces:LoraMadeOld", "pickers.signatures", "zoo_reported:LoraMadeOld"),
     _case("B34", "vllm-project/vllm-ascend/issues/2576", "The backend's metadata builder lacks a keyword of the engine's call.", "surfaces:BackendMetadataOld", "pickers.signatures"),
     _case("B35", "deepspeedai/DeepSpeed/pull/3907", "A parameter that has a default in the base has none here.", "reported:NameNeedsNumber", "members.engine-calls"),
