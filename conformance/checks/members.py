@@ -288,6 +288,10 @@ def _common(ctx: CheckContext) -> Iterator[tuple[Member, EngineCall]]:
 )
 def common_path(ctx: CheckContext) -> None:
     """No member that every run calls without a guard is left raising."""
+    members = ctx.adapter.members().values()
+    left = sorted(one.name for one in members if one.raises and not ctx.overridden(one.name))
+    if left:
+        ctx.details["left to the base, which only raises"] = left
     findings: list[Finding] = []
     for member, use in _common(ctx):
         own = ctx.overridden(member.name)
