@@ -14,8 +14,10 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
+import attrs
+
 from conformance.checks._configs import differences
-from conformance.context import short
+from conformance.context import CheckContext, short
 
 _SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGCHLD", "SIGALRM", "SIGUSR1", "SIGUSR2")
 
@@ -77,6 +79,56 @@ def replaced(before: Mapping[str, object]) -> Iterator[str]:
         module, _, key = name.rpartition(".")
         if getattr(sys.modules.get(module), key, None) is not one:
             yield name
+
+
+@attrs.define
+class Lent:
+    """Functions and methods of the engine and torch that are the platform's code, looked for again and again."""
+
+    ctx: CheckContext
+    _seen: set[str] = attrs.field(factory=set[str])
+
+    def __attrs_post_init__(self) -> None:
+        self.new()
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """The packages whose modules are looked at."""
+        engine = self.ctx.adapter.base_class().__module__.partition(".")[0]
+        return frozenset({"torch", engine, "platforms", "reference_engine"})
+
+    def new(self) -> list[str]:
+        """The names that were not there before, sorted; also in modules imported since, and in classes."""
+        own = self.ctx.platform_cls.__module__.partition(".")[0]
+        packages = self.packages
+        found = set[str]() if own in packages else set(_lent(packages, own))
+        fresh = found - self._seen
+        self._seen |= found
+        return sorted(fresh)
+
+
+def _lent(packages: frozenset[str], lender: str) -> Iterator[str]:
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] not in packages:
+            continue
+        for key, one in list(vars(module).items()):
+            # Never `isinstance`: objects of other people answer for their `__class__`.
+            if issubclass(type(one), type) and one.__module__ == name:
+                body: Mapping[str, Any] = vars(one)
+                yield from (f"{name}.{key}.{each}" for each, raw in body.items() if _by(raw) == lender)
+            elif _by(one) == lender:
+                yield f"{name}.{key}"
+
+
+def _by(thing: Any) -> str:
+    """The package whose code a function, method or property is; empty for anything else."""
+    if type(thing) in (classmethod, staticmethod):
+        thing = thing.__func__
+    elif type(thing) is property:
+        thing = thing.fget
+    if type(thing) is not FunctionType:
+        return ""
+    return str(thing.__globals__.get("__name__", "")).partition(".")[0]
 
 
 def changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:

@@ -85,15 +85,17 @@ def kernel_settings(ctx: CheckContext) -> None:
 )
 def patches(ctx: CheckContext) -> None:
     """The config hooks replace no function of torch or the engine, and leave logging and import paths alone."""
-    top = ctx.adapter.base_class().__module__.partition(".")[0]
-    packages = frozenset({"torch", top, "platforms", "reference_engine"})
+    lent = _process.Lent(ctx)
+    packages = lent.packages
     config = _configs.build(ctx, "plain")
     findings: list[Finding] = []
     for hook in _configs.HOOKS:
         habits, functions = _process.habits(), _process.functions(packages)
         _run_config_hook(ctx, hook, config)
         did = [_process.changed(habits, _process.habits())]
-        did += [f"{name} is replaced" for name in list(_process.replaced(functions))[:4]]
+        names = list(_process.replaced(functions))
+        names += [name for name in lent.new() if name not in names]
+        did += [f"{name} is replaced" for name in names[:4]]
         text = "; ".join(one for one in did if one)
         if text:
             findings.append(
