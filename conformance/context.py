@@ -8,12 +8,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
-import linecache
 import os
 import pickle
 import textwrap
 import traceback
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeVar
@@ -23,6 +22,7 @@ import attrs
 from conformance.engines.base import Adapter, Arguments
 from conformance.isolation.forked import leave
 from conformance.model import Finding, NotRun, Skip, Unsupported, Violation
+from conformance.places import on_instance, quoted
 from conformance.stubs import in_place
 from platform_abc.errors import DeviceUnavailable, MissingDependency
 
@@ -109,6 +109,12 @@ class CheckContext:
             if place:
                 return place
         return locate(self.platform_cls) or self.qualname
+
+    def locate_on_instance(self, name: str) -> str:
+        """Where the platform's own code sets `self.<name>`, as `file:line`; where it has the name if not to be seen."""
+        base = self.adapter.base_class()
+        own = [cls for cls in self.platform_cls.__mro__ if not issubclass(base, cls)]
+        return next(filter(None, (on_instance(cls, name) for cls in own)), "") or self.locate(name)
 
     def finding(
         self, member: str, *, contract_says: str, platform_did: str, hint: str, location: str = ""
@@ -238,12 +244,10 @@ class CheckContext:
     def raised(self, member: str, error: BaseException, *, contract_says: str, hint: str) -> Violation:
         """Make the `Violation` of a member that raised where it must not; it says where."""
         place = self.blame(error)
-        file, _, line = place.rpartition(":")
-        code = linecache.getline(file, int(line)).strip() if place else ""
         return self.fail(
             member,
             contract_says=contract_says,
-            platform_did=f"it raised {describe(error)}" + (f", in the line `{code}`" if code else ""),
+            platform_did=f"it raised {describe(error)}{quoted(place)}",
             hint=hint,
             location=place or self.locate(member),
         )
@@ -394,10 +398,19 @@ def locate_attribute(cls: type, name: str) -> str:
         return ""
     if not isinstance(body, ast.ClassDef):
         return ""
-    for statement in body.body:
+    for statement in _statements(body.body):
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         if isinstance(statement, ast.AnnAssign):
             targets = [statement.target]
         if any(isinstance(target, ast.Name) and target.id == name for target in targets):
             return f"{file}:{first + statement.lineno - 1}"
     return ""
+
+
+def _statements(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
+    """The statements of a class body, those inside `if`, `try`, `with` and `for` included."""
+    for node in nodes:
+        if isinstance(node, ast.stmt):
+            yield node
+        if isinstance(node, ast.If | ast.Try | ast.With | ast.For | ast.ExceptHandler):
+            yield from _statements(ast.iter_child_nodes(node))

@@ -11,8 +11,10 @@ import attrs
 
 from conformance.context import CheckContext, short
 from conformance.engines.boot import Boot
-from conformance.engines.hooks_boot import FRONT_END, own_places
+from conformance.engines.hooks_boot import FRONT_END, WORKER, own_places
 from conformance.model import Skip, Violation
+from conformance.places import quoted
+from conformance.remedies import instead
 from conformance.stubs import in_place
 
 ONE: Final = "one-process"
@@ -23,6 +25,8 @@ _FOR_WATCHING: Final = 60.0
 """Seconds beyond the engine's own for whoever watches it."""
 _STACK: Final = re.compile(r'File "([^"]+)", line (\d+) in (\S+)')
 _PRINTED: Final = re.compile(r'File "([^"]+)", line (\d+),? in (\S+)')
+_HANDED_ON: Final = re.compile(r"\bthe ([\w ]+?) process failed in '\w+': ")
+_NOT_SUPPORTED: Final = re.compile(r"\bdoes not support (\w+); to make it work")
 _LACKS: Final = frozenset({"MissingDependency", "DeviceUnavailable"})
 _OTHER_KINDS: Final = (
     "The engine's own worker lets only kinds of platform through here that it knows. In the worker that "
@@ -175,7 +179,7 @@ def blame(run: Booted) -> Exception:
     Returns:
         The `Violation`, or the `Skip`, to raise.
     """
-    for explain in (_raised_in_hook, _unpicklable, _hanging, _died, _lacking, _refused, _own_line):
+    for explain in (_raised_in_hook, _unpicklable, _hanging, _died, _lacking, _refused, _own_line, _declined):
         found = explain(run)
         if found is not None:
             return found
@@ -203,10 +207,16 @@ def _raised_in_hook(run: Booted) -> Violation | None:
         waits = f"; the engine did not notice and was still waiting after {run.boot.seconds:g} s"
     return run.fail(
         event["name"],
-        f"`{event['name']}` raised {event['text']}{run.inside(event['process'])}{_times(run, event)}{waits}",
+        f"`{event['name']}` raised {event['text']}{_code(frame)}{run.inside(event['process'])}"
+        f"{_times(run, event)}{waits}",
         _advice(run, event),
         place=frame.place if frame else "",
     )
+
+
+def _code(frame: Frame | None) -> str:
+    """The line of code of a frame, for the end of a sentence."""
+    return quoted(frame.place) if frame else ""
 
 
 def _bare(text: str) -> str:
@@ -231,16 +241,24 @@ def _times(run: Booted, event: Mapping[str, Any]) -> str:
 
 
 def _advice(run: Booted, event: Mapping[str, Any]) -> str:
-    name, process = event["name"], event["process"]
+    name, process, change = event["name"], event["process"], instead(event["text"])
     before = {one["process"] for one in run.events("return") if one["name"] == name}
     if before and process not in before:
-        return (
-            f"`{name}` runs in several processes. Let it rely on nothing that only another process has: on the "
-            "config, the environment and the class alone."
-        )
+        return _change(process, change)
     if before:
-        return f"`{name}` has worked before in this run: let it bear what is different about this call."
-    return f"Let `{name}` work where the engine calls it{run.inside(process)}, with what is there then."
+        return f"Change that line{change}. `{name}` has returned before in this run, and has to at each call."
+    if process == WORKER:
+        return _change(process, change)
+    return f"Change that line{change}, so that `{name}` returns whatever the engine calls it with."
+
+
+def _change(process: str, change: str) -> str:
+    """What to do with a line that raises in another process than the front end."""
+    return (
+        f"Change that line{change}. The {process} process has the config, the environment and what importing its "
+        "modules gives; what a hook left on a class or in a module elsewhere is not there: put it into "
+        "vllm_config.additional_config."
+    )
 
 
 def _unpicklable(run: Booted) -> Violation | None:
@@ -305,8 +323,8 @@ def _died(run: Booted) -> Violation | None:
             return run.fail(
                 frame.function,
                 f"{run.process(event['process'])} ended with status {event['status']} by `os._exit` in "
-                f"`{frame.function}`, line {frame.line}; {run.last_call()}",
-                "Raise where it cannot go on; the engine then says what is wrong and ends its other processes.",
+                f"`{frame.function}`{_code(frame)}; {run.last_call()}",
+                "Raise an exception there instead; the engine then says what is wrong and ends its other processes.",
                 place=frame.place,
             )
     for event in reversed(run.open_calls()):
@@ -351,24 +369,57 @@ def _refused(run: Booted) -> Violation | None:
 def _own_line(run: Booted) -> Violation | None:
     """An exception passed a line of the platform's own files, outside its members."""
     for told in (run.error, *run.events("error")[::-1]):
-        frame = run.own(frames_of(told.get("frames", ())))
+        frames = frames_of(told.get("frames", ()))
+        frame = run.own(frames)
         if frame:
-            inside = run.inside(str(told.get("process", FRONT_END)))
-            inside = "" if " process failed in " in told["text"] else inside
+            cause, process = _cause(told["text"], str(told.get("process", FRONT_END)))
             return run.fail(
                 frame.function,
-                f"`{frame.function}` raised {told['text']}{inside}; {run.last_call()}",
-                "Mend the line; the engine runs it where it is told to, with what that process has.",
+                f"`{frame.function}` raised {cause}{_code(frame)}{_caller(run, frames, frame)}"
+                f"{run.inside(process)}; {run.last_call()}",
+                _mend(run, cause, process),
                 place=frame.place,
             )
     frame = run.own(_printed(run))
     if frame:
         return run.fail(
             frame.function,
-            f"the engine failed in `{frame.function}`: {_summary(run)}; {run.last_call()}",
-            "Mend the line; the engine runs it where it is told to, with what that process has.",
+            f"the engine failed in `{frame.function}`: {_summary(run)}{_code(frame)}; {run.last_call()}",
+            _mend(run, _summary(run), FRONT_END),
             place=frame.place,
         )
+    return None
+
+
+def _cause(text: str, process: str) -> tuple[str, str]:
+    """What was raised first, and in which process, where an engine hands on what its processes raised."""
+    handed_on = list(_HANDED_ON.finditer(text))
+    return (text[handed_on[-1].end() :], handed_on[-1][1]) if handed_on else (text, process)
+
+
+def _caller(run: Booted, frames: Sequence[Frame], frame: Frame) -> str:
+    """The platform's own line that called the function of a frame, as a clause."""
+    own = [one for one in frames[: frames.index(frame)] if run.own([one]) and one.function != frame.function]
+    return f", called by `{own[-1].function}`{_code(own[-1])}" if own else ""
+
+
+def _mend(run: Booted, raised: str, process: str) -> str:
+    """What to do with a line of the platform's own code, in a member or beside, that raises."""
+    if run.layout == MANY and process != FRONT_END:
+        return _change(process, instead(raised))
+    return f"Change that line{instead(raised)}, or do not call it there."
+
+
+def _declined(run: Booted) -> Violation | None:
+    """The engine called a member that the platform leaves to a base that only raises."""
+    for text in _texts(run):
+        told = _NOT_SUPPORTED.search(text)
+        if told and told[1] in run.ctx.adapter.members():
+            return run.fail(
+                told[1],
+                f"the engine called `{told[1]}`, which only raises: {text}",
+                f"Define `{told[1]}` in {run.ctx.platform_cls.__name__}: every run calls it.",
+            )
     return None
 
 
@@ -405,6 +456,6 @@ def _unexplained(run: Booted) -> Exception:
     return run.fail(
         run.ctx.platform_cls.__name__,
         f"the engine failed: {_summary(run)}; {run.last_call()}; on the engine's own {qualname} it generates",
-        "The error is the engine's, over something that the platform has answered or named: start with the "
-        "member asked last and with the worker class.",
+        "Compare what the member asked last answers, and what the worker class does, with the base's: the engine "
+        "fails over one of them.",
     )

@@ -11,6 +11,7 @@ import attrs
 
 from conformance.context import CheckContext, describe, is_a, short, unrun
 from conformance.model import NotRun, Skip, Unsupported, Violation
+from conformance.remedies import instead
 from platform_abc.errors import DeviceUnavailable, MissingDependency
 
 PRE_REGISTER: Final = "pre_register_and_update"
@@ -125,8 +126,8 @@ def hook_raised(ctx: CheckContext, hook: str, error: BaseException) -> Exception
         hook,
         error,
         contract_says=f"`{hook}` runs on every config that the engine builds, whatever the user turned on.",
-        hint=f"Correct `{hook}` there; for what you do not support, raise NotSupported or a ValueError "
-        "that names the option.",
+        hint=f"Change that line{instead(describe(error))}. To refuse an option of the user's, raise NotSupported or a "
+        "ValueError that names it.",
     )
 
 
@@ -165,7 +166,8 @@ def ran_or_blame(ctx: CheckContext, case: str = "plain") -> Ran:
             hook,
             contract_says=f"The {case} config, which asks for nothing special, is accepted.",
             platform_did=str(refused),
-            hint=f"Let `{hook}` accept it; raise only for what the user asked for and you do not support.",
+            hint=f"Remove that refusal from `{hook}`, or write the value that you need where the user left the default; "
+            "raise only for what the user asked for and you do not support.",
             location=(ctx.blame(cause) if cause is not None else "") or ctx.locate(hook),
         ) from refused
 

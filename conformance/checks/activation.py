@@ -26,7 +26,8 @@ def _finding(function: str, left: Mapping[str, Any], *, says: str, did: str, hin
     needs=(_DETECTOR,),
     where="fresh",
     timeout=TIMEOUT,
-    why="The engine is half imported when it asks; what a detector imports of it meets half a package.",
+    why="The engine asks detectors while it is still being imported: a part of it that a detector imports then fails "
+    "or changes the order of its imports.",
     hint="Let the detector import nothing of the engine but its platform interface; work belongs into the hooks.",
 )
 def engine_imports(ctx: CheckContext) -> None:
@@ -51,8 +52,8 @@ def engine_imports(ctx: CheckContext) -> None:
                     says="A detector only says whether the platform applies; of the engine it may import "
                     f"{scenery.interface}, and what the platform's own module imports.",
                     did=f"{moment} imported {shown_names}",
-                    hint="Move the work into a hook (`pre_register_and_update`, `import_kernels`) or a general "
-                    "plugin, which run after the platform is resolved.",
+                    hint="Remove that import from the detector and from the modules that it imports; do what needs it in a "
+                    "hook (`pre_register_and_update`, `import_kernels`) or a general plugin.",
                 )
             )
     raise_all(findings)
@@ -78,8 +79,8 @@ def patches(ctx: CheckContext) -> None:
                 says="A detector only looks: functions and classes of torch, the engine and Python stay what "
                 "they are.",
                 did=f"after {moment}, {'; '.join(left['code'])}",
-                hint="Put what differs into your worker and components; where a patch must be, apply it in a "
-                "hook, after your platform was chosen.",
+                hint="Remove the assignment; put what differs into your worker and components. Where a patch must be, "
+                "apply it in a hook, after your platform was chosen.",
             )
             for function, moment, left, _ in activations(ctx)
             if left["code"]
@@ -105,8 +106,8 @@ def logs(ctx: CheckContext) -> None:
                 left,
                 says="Logging is the user's: a plugin configures its own loggers only.",
                 did=f"after {moment}, {'; '.join(left['logs'])}",
-                hint="Remove basicConfig, dictConfig (which disables other loggers unless told not to), "
-                "setLevel and addHandler on loggers that are not yours.",
+                hint="Remove the calls that do that: basicConfig, dictConfig (which disables other loggers unless told not "
+                "to), setLevel and addHandler on loggers that are not yours.",
             )
             for function, moment, left, _ in activations(ctx)
             if left["logs"]
@@ -143,17 +144,17 @@ def environment(ctx: CheckContext) -> None:
             for one, (old, new) in changes.items()
             if said["answer"] is None and old is None and one.startswith(engine)
         ]
-        did = "; ".join([*lost, *(f"{one}, although it says no" for one in foreign)])
+        did = "; ".join([*lost, *(f"{one}, although it returned None" for one in foreign)])
         if did:
             findings.append(
                 Finding(
-                    contract_says="A detector changes no variable that is set, and sets none of the engine's "
-                    "where its answer is None.",
+                    contract_says="A detector changes no variable that is set. Where it returns None it also sets none of "
+                    "the engine's variables.",
                     platform_did=f"after importing and calling it, {did}",
                     member=function,
                     location=said["place"] or function,
-                    hint="Use os.environ.setdefault for variables of your own, and set those of the engine in "
-                    "a config hook.",
+                    hint="Write os.environ.setdefault(…) for a variable of your own, and move what sets the engine's into a "
+                    "config hook.",
                 )
             )
     raise_all(findings)
@@ -186,7 +187,7 @@ def settings(ctx: CheckContext) -> None:
                     says="A detector changes no setting of the process and writes no file of the working "
                     "directory or of installed packages.",
                     did=f"after {moment}, {'; '.join(did)}",
-                    hint="Remove it, or do it in the worker; keep files in a cache or temporary folder.",
+                    hint="Remove what does that, or do it in the worker; write files into a cache or temporary folder.",
                 )
             )
     raise_all(findings)

@@ -141,7 +141,7 @@ def judge(ctx: CheckContext, expected: Iterable[tuple[str, Expected]]) -> None:
         if not ctx.overridden(member):
             continue
         says = f"`{member}` answers with {what.text}."
-        hint = f"Return {what.text} from `{member}`."
+        hint = f"Return from `{member}` {what.text}."
         try:
             with ctx.adapter.active(ctx.platform):
                 for call, answer in _answers(ctx, member, says, hint):

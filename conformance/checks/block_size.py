@@ -10,7 +10,9 @@ from conformance.checks import _configs
 from conformance.context import CheckContext, describe, kind_of
 from conformance.engines.base import SelectorCall
 from conformance.model import Finding, Skip, Unsupported, Violation
+from conformance.places import quoted
 from conformance.registry import check
+from conformance.remedies import instead
 
 _HOOK: Final = "update_block_size_for_backend"
 _CHECK: Final = "check_and_update_config"
@@ -120,9 +122,8 @@ def _judge(ctx: CheckContext, case: str) -> Iterator[Finding]:
             _HOOK,
             contract_says=f"`{_HOOK}` finds a size for a loaded model whose layers use the backends that the "
             f"platform picks ({names}).",
-            platform_did=f"for the {case} config it raised {describe(error)}",
-            hint=f"Let `{_HOOK}` choose a size that all of them support, and "
-            f"`{_CHECK}` set none that they do not.",
+            platform_did=f"for the {case} config it raised {describe(error)}{quoted(ctx.blame(error))}",
+            hint=_instead_of(error),
             location=ctx.blame(error) or ctx.locate(_HOOK),
         )
         return
@@ -144,11 +145,24 @@ def _judge(ctx: CheckContext, case: str) -> Iterator[Finding]:
             platform_did=f"for the {case} config {_SIZE} is {size}, which "
             f"{', '.join(_name(one) for one in refusing)} does not support (its sizes: "
             f"{_sizes(refusing[0])})",
-            hint=f"Choose the size in `{_HOOK}` from what get_supported_kernel_block_sizes() of all backends says.",
+            hint=f"Choose in `{_HOOK}` a size that get_supported_kernel_block_sizes() of every backend allows: "
+            f"{_sizes(refusing[0])}.",
         )
         return
     wrong = list(_pages(ctx, case, config, backends[0]))
     yield from wrong or _undone(ctx, case, config, (start, seen, size), asked=asked)
+
+
+def _instead_of(error: Exception) -> str:
+    """What to write where the hook raised: a mistake in its code, or no size that fits."""
+    if isinstance(error, ValueError | NotImplementedError):
+        return (
+            f"Let `{_HOOK}` choose a size that all of them support, and `{_CHECK}` set none that they do not."
+        )
+    return (
+        f"Change that line{instead(describe(error))}: the layers in "
+        "compilation_config.static_forward_context are the engine's own, of every kind."
+    )
 
 
 def _undone(
@@ -206,7 +220,8 @@ def _pages(ctx: CheckContext, case: str, config: Any, backend: Any) -> Iterator[
         contract_says="For a model with states, a page of an attention layer holds a state, and "
         "mamba_page_size_padded, where it is set, is the size of such a page.",
         platform_did=f"after the hooks on the {case} config, {did}",
-        hint=f"Let `{_HOOK}` call the base's for a hybrid model, after your own choice of a size.",
+        hint=f"Call super().{_HOOK}(vllm_config) last, after your own choice of a size: it makes the pages large "
+        "enough.",
     )
 
 

@@ -25,7 +25,10 @@ def copyable(ctx: CheckContext) -> None:
     copy.deepcopy(ctx.adapter.config("plain"))  # what fails here is the engine's fault, an error of the kit
     done = _configs.ran_or_blame(ctx)
     says = "A config that the hooks have seen deep-copies to an equal config that shares nothing with it."
-    hint = "Store plain values; what cannot be copied is made in the worker."
+    hint = (
+        "Store plain values (text, numbers, lists, dicts) instead of an object whose __deepcopy__ raises, drops "
+        "something or returns the object itself; what cannot be copied is made in the worker."
+    )
     try:
         twin = copy.deepcopy(done.config)
     except Exception as error:

@@ -10,7 +10,9 @@ from typing import Any, Final
 from conformance.checks import _configs
 from conformance.context import CheckContext, describe, kind_of, short
 from conformance.model import NotRun, Skip, Violation
+from conformance.places import quoted
 from conformance.registry import check
+from conformance.remedies import instead
 
 _PROBES: Final = (
     ("--max-num-seqs", "3"),
@@ -128,8 +130,8 @@ def engine_accepts(ctx: CheckContext) -> None:
             _hook_of(error),
             contract_says="The engine creates a config for an ordinary model, without any option of the user, "
             "while the platform is the current one.",
-            platform_did=f"it raised {short(describe(error), 300)}",
-            hint="Let the hooks leave what the engine accepts: it checks the config once more after them.",
+            platform_did=f"it raised {short(describe(error), 300)}{quoted(ctx.blame(error))}",
+            hint=_instead_of(ctx, error),
             location=ctx.blame(error) or ctx.locate(_hook_of(error)),
         ) from error
     before = dict(ctx.adapter.snapshot(config))
@@ -142,6 +144,19 @@ def engine_accepts(ctx: CheckContext) -> None:
     moved = _configs.differences(before, dict(ctx.adapter.snapshot(config)))
     if moved:
         ctx.details["changed by a second run on the engine's config"] = _configs.spelled(moved)
+
+
+def _instead_of(ctx: CheckContext, error: BaseException) -> str:
+    """What to change: the platform's own line that raised, or the value that the engine refuses."""
+    if ctx.blame(error):
+        return (
+            f"Change that line{instead(describe(error))}: what the engine itself sets for an ordinary model has to pass "
+            "the hooks. Raise only for an option of the user's."
+        )
+    return (
+        "Write in the config hooks only values that the engine accepts: it checks and completes the config once "
+        "more after them."
+    )
 
 
 def _hook_of(error: BaseException) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import attrs
+
 from conformance.checks import _configs
 from conformance.checks._resolve import resolve_class, surface
 from conformance.context import CheckContext, describe, kind_of, short, spell
 from conformance.model import NotRun, Skip, Unsupported, Violation
 from conformance.registry import check
+from conformance.remedies import instead
 
 
 @check(
@@ -45,7 +48,11 @@ def cases(ctx: CheckContext) -> None:
         except Skip as skip:
             ctx.details[f"not tried ({case})"] = str(skip)
         except Violation as violation:
-            violations.append(violation)
+            findings = [
+                attrs.evolve(one, platform_did=f"for the {case} config {one.platform_did}")
+                for one in violation.findings
+            ]
+            violations.append(Violation(*findings))
     _configs.collect(violations)
 
 
@@ -73,7 +80,7 @@ def optional_parts(ctx: CheckContext) -> None:
                     one.member,
                     contract_says=f"`{one.member}` runs on a config whose {part} part is None.",
                     platform_did=one.platform_did + _half_changed(ctx, case),
-                    hint=f"Test the {part} part for None first. {one.hint}",
+                    hint=f"Test before that line whether the {part} part is None, and go on without it.",
                     location=one.location,
                 )
                 for one in violation.findings
@@ -149,7 +156,7 @@ def valid(ctx: CheckContext) -> None:
             done.writer(named),
             contract_says="A config is valid after the hooks, field by field.",
             platform_did=f"the engine refuses it: {describe(error)} (the hooks changed {changes})",
-            hint="Correct what the hook writes into that field.",
+            hint=f"Write into {named or 'that field'} a value of the kind that the engine asks for there.",
         ) from error
 
 
@@ -211,8 +218,19 @@ def pre_register(ctx: CheckContext) -> None:
                     hook,
                     error,
                     contract_says=f"`{hook}` runs {spelling}, and again in the same process.",
-                    hint="Use the parser only `if parser is not None`, and register each thing once.",
+                    hint=_instead_of(hook, error, with_parser=bool(call.args)),
                 ) from error
+
+
+def _instead_of(hook: str, error: BaseException, *, with_parser: bool) -> str:
+    """What to write where the hook raised, by what it seems to have missed."""
+    if not with_parser and "NoneType" in str(error):
+        return f"Use the parser in `{hook}` only `if parser is not None`."
+    if "NoneType" in str(error) or not isinstance(
+        error, ValueError | RuntimeError | KeyError | AssertionError
+    ):
+        return f"Change that line{instead(describe(error))}."
+    return f"Test in `{hook}` whether it has done that already, and return then: it runs several times in a process."
 
 
 @check(
@@ -230,7 +248,8 @@ def after_parser(ctx: CheckContext) -> None:
             getattr(ctx.platform, _configs.PRE_REGISTER)(*call.args, **call.kwargs)
     says = "The config hooks treat a config alike whether or not a parser was there before in the process."
     hint = (
-        f"Remove what `{_configs.PRE_REGISTER}` notes on the class, or write it into the parser's defaults."
+        f"Remove the note that `{_configs.PRE_REGISTER}` leaves on the class or in a module, and what reads it; for "
+        "another default on the command line write parser.set_defaults(…)."
     )
     try:
         done = _configs.ran(ctx)
@@ -281,7 +300,7 @@ def startup_hooks(ctx: CheckContext) -> None:
             calls += [(dtype,) for dtype in _listed(ctx, "supported_dtypes")]
         for args in calls:
             says = f"`{member}` accepts an ordinary model and what the platform itself lists."
-            hint = f"Let `{member}` return without raising here."
+            hint = f"Let `{member}` return for {_what(args)}: remove the exception, or do not list it."
             try:
                 with ctx.adapter.active(ctx.platform):
                     answer = ctx.ask(member, *args, contract_says=says, hint=hint)
@@ -301,6 +320,11 @@ def startup_hooks(ctx: CheckContext) -> None:
                     )
                 )
     _configs.collect(violations)
+
+
+def _what(args: tuple[Any, ...]) -> str:
+    """What a start-up hook was asked about."""
+    return ", ".join(short(one, 60) for one in args) or "this call"
 
 
 def _listed(ctx: CheckContext, name: str) -> list[Any]:
@@ -332,7 +356,10 @@ def requests(ctx: CheckContext) -> None:
             continue
         number = " and returns a number of tokens, at least 1" if is_number else ""
         says = f"`{member}` accepts an ordinary request{number}."
-        hint = f"Let `{member}` return for an ordinary request, without state from an earlier hook."
+        hint = (
+            f"Let `{member}` return for an ordinary request: no config hook has run before it in this process, "
+            "and nothing that one leaves may be needed."
+        )
         try:
             for call in ctx.adapter.arguments(member):
                 answer = ctx.ask(member, *call.args, contract_says=says, hint=hint, **call.kwargs)

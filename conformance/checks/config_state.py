@@ -62,7 +62,8 @@ def picklable(ctx: CheckContext) -> None:
             done.writer(next(iter(lost))),
             contract_says=says,
             platform_did=f"unpickled, it differs: {_configs.spelled(lost)}",
-            hint="Store values whose pickled form is the whole value.",
+            hint="Store plain values (text, numbers, lists, dicts) there; an object of your own loses what its "
+            "__getstate__ or __reduce__ leaves out.",
         )
 
 
@@ -138,14 +139,15 @@ def _idempotent(ctx: CheckContext, hook: str) -> None:
             hook,
             contract_says=says,
             platform_did=f"called again, {again.text}",
-            hint=f"Let `{hook}` recognise its own result; an engine in two processes hangs or stops here.",
+            hint=f"Let `{hook}` accept the values that it has written itself.",
         ) from again
     if drift:
         raise ctx.fail(
             hook,
             contract_says=says,
             platform_did=f"called again it changed {_configs.spelled(drift)}",
-            hint="Set values instead of adding to them, and append to a list only what is not yet in it.",
+            hint=f"Let each call of `{hook}` write the same: set values instead of adding to them, append to a list only "
+            "what is not yet in it, count no calls.",
         )
 
 

@@ -127,13 +127,18 @@ def misspelt(ctx: CheckContext) -> None:
                 contract_says=f"The engine asks for `{member}`; it does not know `{name}`.",
                 platform_did=f"{cls.__name__} defines `{name}`, leaves `{member}` to the base, and nothing in its "
                 f"package uses `{name}`",
-                hint=f"Did you mean `{member}`? Rename it.",
+                hint=f"Rename `{_written(cls, name)}` to `{member}`, if that is meant.",
                 location=_place(ctx, cls, name),
             )
         )
     findings.extend(_outside_the_class(ctx))
     if findings:
         raise Violation(*findings)
+
+
+def _written(cls: type, name: str) -> str:
+    """A name as its source has it: Python puts the class's before one that begins with `__`."""
+    return name.removeprefix(f"_{cls.__name__.lstrip('_')}") if "__" in name else name
 
 
 def _outside_the_class(ctx: CheckContext) -> Iterator[Finding]:
@@ -163,7 +168,8 @@ def _outside_the_class(ctx: CheckContext) -> Iterator[Finding]:
                 contract_says=f"`{name}` is a member of the platform's class.",
                 platform_did=f"the function `{name}` stands outside the body of {cls.__name__}, so the class has the "
                 "base's",
-                hint=f"Move `{name}` into the class: it may be a matter of indentation.",
+                hint=f"Move `def {name}` into the body of {cls.__name__}, with `@classmethod` above it: it may be a matter "
+                "of indentation.",
                 location=place or ctx.locate(),
             )
 
@@ -366,12 +372,19 @@ def one_answer(ctx: CheckContext) -> None:
             continue
         fault = _two_answers(ctx, member)
         if fault:
+            intercepts = ctx.overridden("__getattribute__") and name not in vars(ctx.platform)
             findings.append(
                 ctx.finding(
                     name,
                     contract_says=f"`{name}` is the same on the class and on its instance: engines call it on both.",
                     platform_did=fault,
-                    hint=f"Define `{name}` in the class body; remove what sets or answers it for instances alone.",
+                    hint=f"Define `{name}` in the class body, and remove "
+                    + (
+                        "`__getattribute__`, which answers it for instances alone."
+                        if intercepts
+                        else f"what sets `self.{name}`."
+                    ),
+                    location=ctx.locate("__getattribute__") if intercepts else ctx.locate_on_instance(name),
                 )
             )
     if findings:

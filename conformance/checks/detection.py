@@ -167,7 +167,7 @@ def resolves(ctx: CheckContext) -> None:
                 f"{found.error}",
                 member=own[found.winner],
                 location=_place(seen, found.winner),
-                hint=f"Correct the name that the detector returns, to {_spellings(ctx)[0]!r} for this class.",
+                hint=f"Return {_spellings(ctx)[0]!r} from the detector.",
             )
         )
     if not ours:
@@ -181,9 +181,10 @@ def resolves(ctx: CheckContext) -> None:
     did = found.error or f"it is {found.resolved or 'nothing'}, chosen by {found.winner or 'no detector'}"
     hint = "Make the class importable in a fresh process, with nothing else imported before it."
     if len(ours) > 1:
-        hint = f"Let one entry point answer for the class, not {len(ours)} ({', '.join(ours)})."
+        hint = f"Remove one of the {len(ours)} entry points ({', '.join(ours)}): one answers for the class."
     raise ctx.fail(
         "",
+        location=seen.places.get(ours[-1], "") if len(ours) > 1 else "",
         contract_says="Where the detector names the class, a fresh process has an instance of it as its "
         "current platform.",
         platform_did=did,

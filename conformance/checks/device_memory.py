@@ -52,7 +52,9 @@ def plausible(ctx: CheckContext) -> None:
             _TOTAL,
             contract_says=says,
             platform_did=f"it gave {total}, which looks like {unit}",
-            hint="Check the unit of what the library returns: NVML has bytes, other tools print KiB or MiB.",
+            hint="Multiply by 1024, or 1024 * 1024, where the library counts in KiB or MiB: the engine takes bytes."
+            if total < _LEAST
+            else "Divide by 8, or by 1024: the engine takes bytes.",
         )
 
 
@@ -116,7 +118,8 @@ def _judge(ctx: CheckContext, info: Any, total: int | None, when: str) -> None:
             _INFO,
             contract_says=says,
             platform_did=f"it gave free {free} and total {whole}{when}",
-            hint="Ask the runtime for the device that the variable leaves visible; in another process too.",
+            hint=f"Return from `{_INFO}` the free and total bytes of the first device that the variable leaves visible, "
+            "free measured at the call.",
         )
     if total is not None and not total / _SLACK <= whole <= total * _SLACK:
         ratio = max(whole / total, total / whole)
@@ -125,6 +128,6 @@ def _judge(ctx: CheckContext, info: Any, total: int | None, when: str) -> None:
             _INFO,
             contract_says=f"The total of `{_INFO}` is that of `{_TOTAL}`, within 2 %.",
             platform_did=f"`{_INFO}` says {whole}{when} and `{_TOTAL}(0)` {total}{units}",
-            hint=f"Let both speak of one device, in bytes: define `{_INFO}` on the platform where the "
-            "runtime's own counts linked devices together.",
+            hint=f"Let `{_INFO}` and `{_TOTAL}` both give the bytes of one device, not of all linked ones; define "
+            f"`{_INFO}` on the platform where the runtime's own counts them together.",
         )

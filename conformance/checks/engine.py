@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from conformance.checks._boots import MANY, ONE, Booted, booted, frames_of
+from conformance.checks._boots import MANY, ONE, Booted, Frame, booted, frames_of
 from conformance.context import CheckContext, locate, short
 from conformance.engines.boot import PROMPTS, TOKENS
 from conformance.model import Finding, Level, NotRun, Violation
+from conformance.places import quoted
 from conformance.registry import check
+from conformance.remedies import instead
 
 _WORKER: Final = "parallel_config.worker_cls"
+_STEP: Final = "execute_model"
 _HOOKS: Final = ("apply_config_platform_defaults", "check_and_update_config")
 
 BOOTS: Final = (
@@ -136,8 +139,8 @@ def same_tokens(ctx: CheckContext) -> None:
                 spread,
                 says="The tokens do not depend on how the engine is spread over processes.",
                 did=f"the prompt {short(prompt)} gave {there}; in one process it gave {here}",
-                hint="Look for what a hook or the worker takes from its own process: a module global, a "
-                "random number, a variable that only the front end sets.",
+                hint="Remove from `execute_model` of the worker, and from what it calls, what depends on the process: a "
+                "module global, a random number, a variable that only the front end sets, a test which process it is.",
             )
 
 
@@ -207,14 +210,17 @@ def judge_tokens(run: Booted) -> None:
     first: Sequence[Any] = answer["first"]
     for prompt, tokens in zip(PROMPTS, first, strict=True):
         if isinstance(tokens, str):
-            hook = next(
-                (one["name"] for one in run.events("raise") if one["text"].partition(": ")[2] in tokens),
-                "validate_request",
+            event: Mapping[str, Any] = next(
+                (one for one in run.events("raise") if one["text"].partition(": ")[2] in tokens), {}
             )
+            frame = run.own(frames_of(event.get("frames", ())))
             raise run.fail(
-                hook,
-                f"the prompt {short(prompt)} was refused: {tokens}",
-                "Let a plain greedy request through; refuse by `ValueError` only what the device cannot do.",
+                event.get("name", "validate_request"),
+                f"an ordinary request was refused: {tokens}{quoted(frame.place) if frame else ''} (the prompt was "
+                f"{len(prompt)} tokens, without text)",
+                f"Change that line{instead(event.get('text', ''))}; raise `ValueError` only for what the device cannot "
+                "do.",
+                place=frame.place if frame else "",
             )
         if len(tokens) != TOKENS or not all(0 <= token < answer["vocabulary"] for token in tokens):
             raise _of_worker(
@@ -236,6 +242,17 @@ def judge_tokens(run: Booted) -> None:
         _same(run, [tokens[TOKENS // 2 :] for tokens in first], answer.get("rest"), "continued", whole=False)
 
 
+_SAME: Final = {
+    "asked again": "Remove from `execute_model` of the worker, and from what it calls, what one step keeps for another: "
+    "an answer of the step before, a counter, a random number, a buffer that is read before it is filled.",
+    "asked for alone": "Compute each request of a batch from its own tokens and `block_ids` alone: in "
+    "`execute_model` of the worker, and in the attention, no request may write to the blocks of another.",
+    "continued": "Write the keys and values of a prompt to the same cache slots as those of single tokens: "
+    "look at the slots that `execute_model` of the worker and the attention compute.",
+}
+"""What to do where the same prompt gives other tokens, by how it was asked the second time."""
+
+
 def _same(run: Booted, first: Sequence[Any], other: Any, how: str, *, whole: bool) -> None:
     if other is None:
         return
@@ -247,8 +264,7 @@ def _same(run: Booted, first: Sequence[Any], other: Any, how: str, *, whole: boo
                 says="The same prompt gives the same tokens: greedy decoding depends on the tokens before "
                 "and on nothing else.",
                 did=f"the prompt {short(prompt)} gave {tokens} in a batch, and {again} when {how}{part}",
-                hint="Look for what one step leaves to the next: a cache slot that is written wrongly, a buffer "
-                "that is read before it is filled, an answer of the step before, a random number.",
+                hint=_SAME[how],
             )
 
 
@@ -262,8 +278,14 @@ def _of_worker(run: Booted, *, did: str, hint: str, says: str = "") -> Violation
         ),
         "",
     )
+    place = ""
     try:
-        place = locate(run.ctx.adapter.resolve(name)) if name else ""
+        cls = run.ctx.adapter.resolve(name) if name else None
+        owner = next((one for one in getattr(cls, "__mro__", ()) if _STEP in vars(one)), None)
+        if owner is not None and not run.ctx.adapter.in_tree(owner):
+            name, place = f"{name}.{_STEP}", locate(vars(owner)[_STEP])
+        else:
+            place = locate(cls)
     except Exception:
         place = ""  # another check judges the name
     return run.fail(
@@ -298,7 +320,8 @@ def judge_drift(run: Booted) -> None:
                     "changed, and then changes nothing more.",
                     platform_did=f"after its call in {run.process(ends[-1]['process'])} the config differs from "
                     f"that of the front end: {told}",
-                    hint="Compute each value from what the user gave, not from what the field holds.",
+                    hint=f"Let `{hook}` write there only where the user's value is still in it, and the same value each "
+                    "time.",
                 )
             )
     if findings:
@@ -364,22 +387,24 @@ def judge_end(run: Booted) -> None:
         "A closed engine leaves nothing: no process, no shared memory, no thread that keeps an interpreter."
     )
     if run.boot.left:
-        starters = [run.own(frames_of(event["frames"])) for event in run.events("starts")]
-        starter = next((frame for frame in reversed(starters) if frame), None)
-        by = f"; `{starter.function}`, line {starter.line}, started one" if starter else ""
+        starter = _last_own(run, "starts")
+        by = f"; `{starter.function}` started one{quoted(starter.place)}" if starter else ""
         raise run.fail(
             starter.function if starter else run.ctx.platform_cls.__name__,
             f"this outlived the engine: {'; '.join(_command(one) for one in run.boot.left[:3])}{by}",
-            "End the process in the worker's `shutdown`, or start it so that it ends with its parent.",
+            "End the process in the worker's `shutdown`: `terminate()`, then `wait()`.",
             says=says,
             place=starter.place if starter else "",
         )
     if run.boot.memory:
+        maker = _last_own(run, "maps")
+        by = f"; `{maker.function}` made one{quoted(maker.place)}" if maker else ""
         raise run.fail(
-            run.ctx.platform_cls.__name__,
-            f"this shared memory outlived the engine: {', '.join(run.boot.memory[:3])}",
-            "Unlink it in the worker's `shutdown`.",
+            maker.function if maker else run.ctx.platform_cls.__name__,
+            f"this shared memory outlived the engine: {', '.join(run.boot.memory[:3])}{by}",
+            "Call `close()` and `unlink()` of it in the worker's `shutdown`.",
             says=says,
+            place=maker.place if maker else "",
         )
     if run.boot.ended == "lingered":
         frames = [frame for process in run.boot.stacks if (frame := run.own(run.stack(process)))]
@@ -387,10 +412,16 @@ def judge_end(run: Booted) -> None:
         raise run.fail(
             frames[0].function if frames else run.ctx.platform_cls.__name__,
             f"the interpreter did not end after the engine was closed{where}",
-            "Make threads daemons, or end them in the worker's `shutdown`.",
+            "Start that thread with `daemon=True`, or end it in the worker's `shutdown`.",
             says=says,
             place=frames[0].place if frames else "",
         )
+
+
+def _last_own(run: Booted, what: str) -> Frame | None:
+    """The line of the platform's own code behind the last event of a kind."""
+    frames = [run.own(frames_of(event["frames"])) for event in run.events(what)]
+    return next((frame for frame in reversed(frames) if frame), None)
 
 
 def _command(left: str) -> str:

@@ -276,14 +276,22 @@ def environment_kept(ctx: CheckContext) -> None:
         raise Violation(*(_lost(ctx, *one) for one in lost[:5]))
 
 
+def _instead_of(name: str, value: str, now: str | None, hook: str) -> str:
+    """How to write a variable without losing what the user set."""
+    if now is None:
+        return f"Remove what deletes {name} from `{hook}`."
+    if os.sep in value or name.endswith(("PATH", "PRELOAD")):
+        return f"Add your part to what {name} holds already, instead of assigning it."
+    return f'Write `os.environ.setdefault("{name}", …)` in `{hook}`, or warn that {name} is replaced.'
+
+
 def _lost(ctx: CheckContext, name: str, value: str, now: str | None, hook: str) -> Finding:
     did = f"removed {name}" if now is None else f"set {name} to {short(now)}"
     return ctx.finding(
         hook,
         contract_says=f"A variable that the user has set survives `{hook}`: its value stays, or is part of the new one.",
         platform_did=f"with {name}={short(value)} set by the user, the hook {did}",
-        hint=f'Write `os.environ.setdefault("{name}", …)` in `{hook}`, or warn that {name} is replaced; to a list '
-        "such as PATH only add.",
+        hint=_instead_of(name, value, now, hook),
     )
 
 

@@ -83,6 +83,7 @@ def _same_on_instance(ctx: CheckContext, name: str) -> None:
             contract_says=f"`{name}` is the same on the class and on its instance: the engine reads both.",
             platform_did=f"the class says {short(on_class)} and an instance says {short(on_instance)}",
             hint=f"Remove the assignment to `self.{name}`, and set `{name}` in the class body.",
+            location=ctx.locate_on_instance(name),
         )
 
 
@@ -94,11 +95,17 @@ def _class_text(ctx: CheckContext, name: str, example: str) -> None:
     if not isinstance(on_class, str):
         what = "a property" if isinstance(raw, property) else "a function" if callable(raw) else kind_of(raw)
         raise ctx.fail(
-            name, contract_says=says, platform_did=f"on the class it is {what}", hint=f"Write `{example}`."
+            name,
+            contract_says=says,
+            platform_did=f"on the class it is {what}",
+            hint=f"Write `{example}` in the class body.",
         )
     if not on_class.strip() or on_class != on_class.strip():
         raise ctx.fail(
-            name, contract_says=says, platform_did=f"it is {on_class!r}", hint=f"Write `{example}`."
+            name,
+            contract_says=says,
+            platform_did=f"it is {on_class!r}",
+            hint=f"Write `{example}` in the class body.",
         )
     on_instance = getattr(ctx.platform, name)
     if on_instance != on_class:
@@ -106,7 +113,8 @@ def _class_text(ctx: CheckContext, name: str, example: str) -> None:
             name,
             contract_says=says,
             platform_did=f"the class says {on_class!r} and an instance says {short(on_instance)}",
-            hint=f"Remove the assignment from `__init__` and write `{example}`.",
+            hint=f"Remove the assignment to `self.{name}`, and write `{example}` in the class body.",
+            location=ctx.locate_on_instance(name),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -117,12 +118,22 @@ def engine_entries(ctx: CheckContext) -> None:
                 platform_did=f"`import {name}` raised {failed[0]}",
                 member=name,
                 location=failed[1] or ctx.locate(),
-                hint="Correct the member that the engine asks during that import; let it answer without "
-                "importing parts of the engine.",
+                hint=_entry_hint(failed[0]),
             )
             for name, failed in said["entries"].items()
             if failed is not None
         ][:1]
+    )
+
+
+def _entry_hint(error: str) -> str:
+    """What to do where the engine cannot be imported, by what that raised."""
+    blocked = re.search(r"import of (\S+) halted", error)
+    if blocked:
+        return f'Remove what puts None at sys.modules["{blocked[1]}"]: the engine imports it.'
+    return (
+        "Let the member in whose line that was raised answer without importing a part of the engine: such an import "
+        "belongs into a function that runs later."
     )
 
 

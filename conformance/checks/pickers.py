@@ -186,7 +186,10 @@ def selectors(ctx: CheckContext) -> None:
     violations: list[Violation] = []
     for call in ctx.adapter.selector_calls():
         says = f"For the {call.case} layer `{member}` gives a dotted name, or refuses with a reason."
-        hint = "Raise NotSupported or a ValueError that names what is not supported."
+        hint = (
+            f"Raise NotSupported or a ValueError in `{member}` for that layer, as in "
+            f'`raise ValueError("{call.case} attention is not supported")`, or return a dotted name.'
+        )
         try:
             with ctx.adapter.active(ctx.platform):
                 answer = getattr(ctx.platform, member)(*call.args, **call.kwargs)

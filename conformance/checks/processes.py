@@ -14,7 +14,7 @@ from typing import Any, Final
 from conformance import stubs
 from conformance.checks import _configs
 from conformance.checks._deep import deep_text
-from conformance.context import ApartFailed, CheckContext, describe, kind_of, short, spell
+from conformance.context import ApartFailed, CheckContext, describe, kind_of, locate, short, spell
 from conformance.engines import adapter
 from conformance.engines.arguments import plain
 from conformance.engines.base import Adapter
@@ -83,14 +83,14 @@ _COPIES: Final[tuple[tuple[str, Callable[[object], object]], ...]] = (
 def instance_pickles(ctx: CheckContext) -> None:
     """An instance pickles and deep-copies to an instance of the same class."""
     says = "An instance pickles and copies, and comes back as an instance of its class."
-    hint = "Remove what the instance holds; a platform is its class."
+    hint = "Remove from `__init__` what the instance holds; a platform keeps its state on no instance."
     for what, make in _COPIES:
         if what == "pickle" and not ctx.importable_by_name:
             continue
         try:
             back = make(ctx.platform)
         except Exception as error:
-            raise ctx.raised("__reduce_ex__", error, contract_says=says, hint=hint) from error
+            raise _not_copied(ctx, make, error, says, hint) from error
         if type(back) is not ctx.platform_cls:
             raise ctx.fail(
                 "__reduce_ex__",
@@ -101,12 +101,40 @@ def instance_pickles(ctx: CheckContext) -> None:
         copied: object = back.__dict__
         there, here = deep_text(copied), deep_text(ctx.platform.__dict__)
         if there != here:
-            raise ctx.fail(
+            names = (
+                "__getstate__",
+                "__reduce__",
                 "__reduce_ex__",
+                "__copy__",
+                "__deepcopy__",
+                "__setstate__",
+            )
+            own = [one for one in names if ctx.overridden(one)]
+            raise ctx.fail(
+                own[0] if own else "__reduce_ex__",
                 contract_says="An instance holds after pickling and copying what it held before.",
                 platform_did=f"it held {short(here)}, and {what} gave an instance that holds {short(there)}",
-                hint="Remove __getstate__ and __reduce__, or keep nothing on the instance.",
+                hint=f"Remove {' and '.join(own) or '__getstate__ and __reduce__'}, or set nothing on the instance in "
+                "`__init__`.",
             )
+
+
+def _not_copied(
+    ctx: CheckContext, make: Callable[[object], object], error: Exception, says: str, hint: str
+) -> Violation:
+    """The violation of an instance that does not pickle or copy; it names what is in the way, if that is to be seen."""
+    for name, value in vars(ctx.platform).items():
+        try:
+            make(value)
+        except Exception:
+            return ctx.fail(
+                name,
+                contract_says=says,
+                platform_did=f"it raised {describe(error)}, for what it holds in `self.{name}`",
+                hint=f"Remove the assignment to `self.{name}`; make such an object where it is used, or in the worker.",
+                location=ctx.locate_on_instance(name),
+            )
+    return ctx.raised("__reduce_ex__", error, contract_says=says, hint=hint)
 
 
 def answers_of(platform: Any, engine: Adapter) -> dict[str, str]:
@@ -205,6 +233,15 @@ def as_worker(
         return {"answers": {**answers, **made, **_after_block_size(platform, engine_adapter, received)}}
 
 
+def _place_of_worker(ctx: CheckContext, config: Any) -> str:
+    """`file:line` of the worker class that the config names, of what makes it where it defines that."""
+    try:
+        cls: Any = ctx.adapter.resolve(ctx.adapter.worker_cls_field(config))
+        return locate(vars(cls).get("__init__") or cls)
+    except Exception:
+        return ""  # config.worker-cls-importable has judged the name
+
+
 @check(
     "spawn.worker-agrees",
     group="resolution",
@@ -246,8 +283,10 @@ def worker_agrees(ctx: CheckContext) -> None:
             contract_says="A worker is a new process: it imports the platform and unpickles the config there.",
             platform_did=f"in a new process, with the environment that the hooks left, {there['failed']} "
             f"raised {there['error']}",
-            hint="Put into the config only values whose classes a new process can import, and set no "
-            "variable that the platform's own import cannot bear.",
+            hint="Put into the config only plain values, or objects whose class stands at the top level of a module that "
+            "a new process can import."
+            if there["failed"].startswith("unpickling")
+            else "Let the hooks set no variable with which the platform's own module does not import.",
         )
     missing = (
         ctx.device_missing()
@@ -257,8 +296,9 @@ def worker_agrees(ctx: CheckContext) -> None:
             name.partition("(")[0],
             contract_says="A worker, which is a new process, answers as the front end does.",
             platform_did=f"`{name}` is {old} in the front end after the config hooks and {new} in a worker",
-            hint=f"Let `{name.partition('(')[0]}` follow from the class, the config or the environment, not "
-            "from what a hook left in this process.",
+            hint=f"Let `{name.partition('(')[0]}` follow from the class, the config or the environment. What a hook left "
+            "in a module or on a class is not there in a worker: write that into vllm_config.additional_config.",
+            location=_place_of_worker(ctx, done.config) if name.startswith(f"{_WORKER}(") else "",
         )
         for name, (old, new) in _configs.differences(here, there["answers"]).items()
         if old != _HALF_IMPORTED and not (missing and str(new).startswith("raises "))

@@ -98,7 +98,7 @@ def _lists(ctx: CheckContext) -> Iterator[Finding]:
                 hook,
                 contract_says=f"What the user put into {path} is still there after the hook.",
                 platform_did=f"the user's {entry!r} is gone: it is {short(held)} now",
-                hint=f"Change the {type(held).__name__} that is there, or make the new one from it.",
+                hint=f"Add your own entries to {path} as it is, instead of assigning a new {type(held).__name__}.",
             )
 
 
@@ -140,8 +140,19 @@ def _changed(
             + (", or a warning of it names the field." if case else "."),
             platform_did=_configs.spelled(change)
             + (f", with the options of the {case} config" if case else ""),
-            hint=f"Write {field} only where the user left the default.",
+            hint=_instead_of(field),
         )
+
+
+def _instead_of(field: str) -> str:
+    """How to write a field without losing what the user set."""
+    if field.startswith(f"{_OPTIONS}."):
+        return f"Put your own keys into vllm_config.{_OPTIONS} beside the user's; remove none, and assign no new dict."
+    if field == _USER["user-block-size"]:
+        return f"Write {field} only where cache_config.user_specified_block_size is False."
+    if field == _USER["user-worker-cls"]:
+        return f'Write {field} only where it is "auto".'
+    return f"Write {field} only where the user left the default."
 
 
 def _seen(values: Mapping[str, Any], field: str) -> Any:

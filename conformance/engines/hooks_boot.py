@@ -43,6 +43,8 @@ _CONFIG_HOOKS: Final = ("apply_config_platform_defaults", "check_and_update_conf
 _ENGINES: Final = frozenset({"vllm", "platform_abc", "platforms", "reference_engine"})
 _FRAME: Final = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _STARTS: Final = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn", "os.system"})
+_MAPS: Final = "mmap.__new__"
+_SHARED: Final = f"{os.sep}multiprocessing{os.sep}shared_memory.py:"
 _write = os.write
 _leave = os._exit  # pyright: ignore[reportPrivateUsage]
 
@@ -244,13 +246,19 @@ def _own_caller(own: tuple[str, ...]) -> str:
 
 
 def _start_noter(own: tuple[str, ...]) -> Callable[[str, tuple[Any, ...]], None]:
-    """An audit hook that notes each process that the platform's own code starts."""
+    """An audit hook that notes each process that the platform's own code starts, and shared memory that it makes."""
 
     def note_start(event: str, args: tuple[Any, ...]) -> None:
         if event in _STARTS:
             frames = _callers()
             if any(one.partition(":")[0].startswith(own) for one in frames):
                 note(event, "starts", frames=frames)
+        elif event == _MAPS:
+            frames = _callers()
+            if any(_SHARED in one for one in frames) and any(
+                one.partition(":")[0].startswith(own) for one in frames
+            ):
+                note(event, "maps", frames=frames)
 
     return note_start
 
