@@ -22,7 +22,7 @@ import attrs
 from conformance.engines.base import Adapter, Arguments
 from conformance.isolation.forked import leave
 from conformance.model import Finding, NotRun, Skip, Unsupported, Violation
-from conformance.places import on_instance, quoted
+from conformance.places import on_instance, quoted, written
 from conformance.stubs import in_place
 from platform_abc.errors import DeviceUnavailable, MissingDependency
 
@@ -115,6 +115,13 @@ class CheckContext:
         base = self.adapter.base_class()
         own = [cls for cls in self.platform_cls.__mro__ if not issubclass(base, cls)]
         return next(filter(None, (on_instance(cls, name) for cls in own)), "") or self.locate(name)
+
+    def locate_write(self, hook: str, field: str) -> str:
+        """Where a hook of the platform's writes a field of a config, or a variable; the hook where not to be seen."""
+        function: object = getattr(self.raw(hook), "__func__", self.raw(hook))
+        parts = reversed(field.split("."))  # a key of a dict, then the dict that holds it
+        lines = (written(function, name) for name in parts) if self.overridden(hook) else ()
+        return next(filter(None, lines), "") or self.locate(hook)
 
     def finding(
         self, member: str, *, contract_says: str, platform_did: str, hint: str, location: str = ""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 _SETTERS: Final = ("setattr", "__setattr__")
+_CHANGERS: Final = ("append", "extend", "insert", "remove", "clear", "update", "setdefault", "pop")
 
 
 def line_at(place: str) -> str:
@@ -34,6 +35,39 @@ def on_instance(cls: type, name: str) -> str:
         return ""
     found: Any = next((node for node in ast.walk(tree) if name in _set_by(node)), None)
     return f"{file}:{first + found.lineno - 1}" if found is not None else ""
+
+
+def written(function: object, name: str) -> str:
+    """`file:line` of the first statement of a function that writes something of a name, or empty.
+
+    That is an attribute or a key of the name, as in `config.name = …`, `names["name"] = …`, or a call that gets
+    the key first, as in `environ.setdefault("name", …)`.
+    """
+    try:
+        lines, first = inspect.getsourcelines(inspect.unwrap(function))  # type: ignore[arg-type]
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+        file = inspect.getsourcefile(inspect.unwrap(function))  # type: ignore[arg-type]
+    except (TypeError, OSError, SyntaxError, ValueError):
+        return ""
+    found: Any = next((node for node in ast.walk(tree) if _writes(node, name)), None)
+    return f"{file}:{first + found.lineno - 1}" if found is not None else ""
+
+
+def _writes(node: ast.AST, name: str) -> bool:
+    if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Delete):
+        targets = node.targets if isinstance(node, ast.Assign | ast.Delete) else [node.target]
+        return any(_is_named(target, name) for target in targets)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    of_it = node.func.attr in _CHANGERS and _is_named(node.func.value, name)
+    key = node.args[0] if node.args and node.func.attr in ("setdefault", "pop", "putenv") else None
+    return of_it or (isinstance(key, ast.Constant) and key.value == name)
+
+
+def _is_named(target: ast.expr, name: str) -> bool:
+    if isinstance(target, ast.Subscript):
+        return isinstance(target.slice, ast.Constant) and target.slice.value == name
+    return isinstance(target, ast.Attribute) and target.attr == name
 
 
 def _set_by(node: ast.AST) -> Iterator[str]:

@@ -130,7 +130,10 @@ def activations(ctx: CheckContext) -> Iterator[tuple[str, str, Mapping[str, Any]
     seen = shown(ctx)
     for name, function in need_detectors(ctx, seen).items():
         said = seen.said(f"activate {name}")
-        for moment, words in (("loading", "importing the detector"), ("calling", "calling the detector")):
+        for moment, words in (
+            ("loading", "importing the detector's module"),
+            ("calling", "calling the detector"),
+        ):
             if moment in said:
                 yield function, words, {**said[moment], "at": said["place"]}, seen
 

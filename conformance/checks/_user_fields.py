@@ -139,6 +139,7 @@ def _one(ctx: CheckContext, base: Any, field: UserField) -> Iterator[Finding]:
             contract_says=f"{field.path} stays as the user set it, or the hook refuses it, or a warning of it "
             "names the field.",
             platform_did=f"the hook wrote a value of its own: {field.path}: {did}",
+            location=ctx.locate_write(changed[0].hook, field.path),
             hint=f"Write {field.path} in `{changed[0].hook}` only where the user left the default"
             + (
                 "; a limit is min(the user's, the limit)."

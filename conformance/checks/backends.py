@@ -48,14 +48,16 @@ def _call(ctx: CheckContext, cls: type, method: str, *args: Any) -> Any:
         ) from error
 
 
-def _finding(ctx: CheckContext, cls: type, method: str, says: str, did: str, hint: str) -> Violation:
+def _finding(
+    ctx: CheckContext, cls: type, method: str, says: str, did: str, hint: str, place: str = ""
+) -> Violation:
     raw = inspect.getattr_static(cls, method, None)
     return Violation(
         Finding(
             contract_says=says,
             platform_did=did,
             member=f"{_PICKER} → {cls.__name__}.{method}",
-            location=locate(raw) or locate(cls) or f"{cls.__module__}.{cls.__qualname__}",
+            location=place or locate(raw) or locate(cls) or f"{cls.__module__}.{cls.__qualname__}",
             hint=hint,
         )
     )
@@ -123,6 +125,7 @@ def parts(ctx: CheckContext) -> None:
                     f"it gave {part.__module__}.{part.__qualname__}, which leaves abstract: "
                     + ", ".join(still_open),
                     f"Define {', '.join(still_open)} in {part.__name__}.",
+                    locate(part),
                 )
             )
     _configs.collect(violations)

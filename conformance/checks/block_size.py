@@ -178,6 +178,7 @@ def _undone(
             "the engine's core and the runner read it in between.",
             platform_did=f"for the {case} config `{_CHECK}` set {seen}, and `{_HOOK}` then set {size}",
             hint=f"Choose the size in `{_HOOK}` alone; leave {_SIZE} untouched in `{_CHECK}`.",
+            location=ctx.locate_write(_CHECK, _SIZE),
         )
         return
     before = size, _configs.value_at(config, "cache_config.mamba_page_size_padded")
@@ -194,6 +195,7 @@ def _undone(
             platform_did=f"for the {case} config `{_HOOK}` set {before[0]}, and `{_CHECK}`, run again, "
             f"made it {after[0]}",
             hint=f"Choose the size in `{_HOOK}` alone; leave {_SIZE} untouched in `{_CHECK}`.",
+            location=ctx.locate_write(_CHECK, _SIZE),
         )
 
 

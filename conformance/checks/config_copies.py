@@ -56,6 +56,7 @@ def copyable(ctx: CheckContext) -> None:
             done.writer(next(iter(lost))),
             contract_says=says,
             platform_did=f"the copy differs: {_configs.spelled(lost)}",
+            location=ctx.locate_write(done.writer(next(iter(lost))), next(iter(lost))),
             hint=hint,
         )
     for field in _with_parents(done.changes()):
@@ -65,6 +66,7 @@ def copyable(ctx: CheckContext) -> None:
                 done.writer(field),
                 contract_says=says,
                 platform_did=f"{field} is one and the same object in the config and in its copy",
+                location=ctx.locate_write(done.writer(field), field),
                 hint=hint,
             )
 

@@ -53,6 +53,7 @@ def picklable(ctx: CheckContext) -> None:
             done.writer(field),
             contract_says=says,
             platform_did=f"pickling what the hooks wrote{which} raised {describe(error)}",
+            location=ctx.locate_write(done.writer(field), field),
             hint=f"Store the name or the settings of such an object{f' in {field}' if field else ''} instead, "
             "and make the object in the worker.",
         ) from error
@@ -62,6 +63,7 @@ def picklable(ctx: CheckContext) -> None:
             done.writer(next(iter(lost))),
             contract_says=says,
             platform_did=f"unpickled, it differs: {_configs.spelled(lost)}",
+            location=ctx.locate_write(done.writer(next(iter(lost))), next(iter(lost))),
             hint="Store plain values (text, numbers, lists, dicts) there; an object of your own loses what its "
             "__getstate__ or __reduce__ leaves out.",
         )
@@ -146,6 +148,7 @@ def _idempotent(ctx: CheckContext, hook: str) -> None:
             hook,
             contract_says=says,
             platform_did=f"called again it changed {_configs.spelled(drift)}",
+            location=ctx.locate_write(hook, next(iter(drift))),
             hint=f"Let each call of `{hook}` write the same: set values instead of adding to them, append to a list only "
             "what is not yet in it, count no calls.",
         )
@@ -283,9 +286,10 @@ def class_state(ctx: CheckContext) -> None:
         hook,
         contract_says="The config hooks keep nothing on the class or the instance: a worker is "
         "a new process that does not run them.",
-        platform_did="after it, " + "; ".join(phrase for _, phrase in left[:4]),
+        platform_did=f"after `{hook}`, " + "; ".join(phrase for _, phrase in left[:4]),
         hint="Write it into the config (vllm_config.additional_config is yours) instead of "
         f"`{left[0][0].rpartition('.')[2]}`.",
+        location=ctx.locate_write(hook, left[0][0].rpartition(".")[2]),
     )
 
 
@@ -316,6 +320,7 @@ def environment_stable(ctx: CheckContext) -> None:
                 contract_says="A config hook may set environment variables, and sets the same when it runs "
                 "again, in the same process or in the engine core.",
                 platform_did=f"called again it changed {_configs.spelled(drift)}",
+                location=ctx.locate_write(hook, next(iter(drift))),
                 hint="Assign the whole value, or add to the variable only what is not in it.",
             )
 
@@ -373,6 +378,7 @@ def independent(ctx: CheckContext) -> None:
             one.writer(path),
             contract_says=says,
             platform_did=f"{path} is one and the same object in two configs",
+            location=ctx.locate_write(one.writer(path), path),
             hint="Make a new list or dict for each config: `list(DEFAULTS)`.",
         )
         for path in shared

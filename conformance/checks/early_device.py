@@ -47,7 +47,7 @@ def _moments(seen: Shown) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         if not seen.has(f"activate {name}"):
             continue
         said = seen.said(f"activate {name}")
-        yield "importing the detector", function, {**said["loading"], "at": said["place"]}
+        yield "importing the detector's module", function, {**said["loading"], "at": said["place"]}
         if "calling" in said:
             yield "calling the detector", function, {**said["calling"], "at": said["place"]}
     if seen.has("module"):
@@ -262,7 +262,7 @@ def side_effects(ctx: CheckContext) -> None:
     raise ctx.fail(
         "",
         contract_says="Importing the platform's module defines classes; it changes nothing of the process.",
-        platform_did=f"after it, {'; '.join(did[:6])}",
+        platform_did=f"after importing it, {'; '.join(did[:6])}",
         hint="Move it into a config hook, `import_kernels` or the worker; keep a variable that is set "
         "(os.environ.setdefault).",
     )

@@ -292,6 +292,7 @@ def _lost(ctx: CheckContext, name: str, value: str, now: str | None, hook: str) 
         contract_says=f"A variable that the user has set survives `{hook}`: its value stays, or is part of the new one.",
         platform_did=f"with {name}={short(value)} set by the user, the hook {did}",
         hint=_instead_of(name, value, now, hook),
+        location=ctx.locate_write(hook, name),
     )
 
 
@@ -318,6 +319,7 @@ def device_variable_kept(ctx: CheckContext) -> None:
                     platform_did=f"with {name} {'unset' if value is None else f'= {value!r}'}, `{hook}` "
                     + ("removed it" if now is None else f"set it to {now!r}"),
                     hint=f"Remove what writes {name} from `{hook}`; narrow devices in the worker, by index.",
+                    location=ctx.locate_write(hook, name),
                 )
     finally:
         os.environ.pop(name, None)

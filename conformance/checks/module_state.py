@@ -39,7 +39,7 @@ def module_state(ctx: CheckContext) -> None:
         raise ctx.fail(
             "check_and_update_config",
             contract_says=says,
-            platform_did=f"after them, {held[0]} holds the config"
+            platform_did=f"after the config hooks, {held[0]} holds the config"
             + (f", and so do {', '.join(held[1:4])}" if held[1:] else ""),
             hint=f"Remove {held[0]}: pass the config on, or ask the engine for its current one.",
         )

@@ -15,7 +15,7 @@ _SAYS: Final = (
     "`{}` may change what the timeline lists for it (the config and the environment, or operators); what "
     "belongs to the whole process stays as it is."
 )
-_HINT: Final = "Undo it before `{}` returns, or do it in the worker, which is the platform's own process."
+_HINT: Final = "Remove what does that from `{}`, or do it in the worker, which is the platform's own process."
 
 
 def _run_config_hook(ctx: CheckContext, hook: str, config: object) -> None:
@@ -34,7 +34,7 @@ def _changed_settings(ctx: CheckContext, hooks: Iterable[str], run: Callable[[st
                 ctx.finding(
                     hook,
                     contract_says=_SAYS.format(hook),
-                    platform_did=f"after it, {changes}",
+                    platform_did=f"after `{hook}`, {changes}",
                     hint=_HINT.format(hook),
                 )
             )
@@ -102,8 +102,8 @@ def patches(ctx: CheckContext) -> None:
                 ctx.finding(
                     hook,
                     contract_says=f"`{hook}` works on the config; it leaves other libraries as they are.",
-                    platform_did=f"after it, {text}",
-                    hint=f"Do without it in `{hook}`, or do it in the worker.",
+                    platform_did=f"after `{hook}`, {text}",
+                    hint=f"Remove what does that from `{hook}`, or do it in the worker.",
                 )
             )
     if findings:

@@ -98,6 +98,7 @@ def _lists(ctx: CheckContext) -> Iterator[Finding]:
                 hook,
                 contract_says=f"What the user put into {path} is still there after the hook.",
                 platform_did=f"the user's {entry!r} is gone: it is {short(held)} now",
+                location=ctx.locate_write(hook, path),
                 hint=f"Add your own entries to {path} as it is, instead of assigning a new {type(held).__name__}.",
             )
 
@@ -141,6 +142,7 @@ def _changed(
             platform_did=_configs.spelled(change)
             + (f", with the options of the {case} config" if case else ""),
             hint=_instead_of(field),
+            location=ctx.locate_write(writer, field),
         )
 
 
