@@ -169,14 +169,16 @@ def test_a_failure_that_is_expected_holds_nothing_back() -> None:
 
 
 def test_what_repeats_an_expected_failure_is_not_run() -> None:
-    """A check that fails with the very words of an expected failure that it needs adds no second failure."""
+    """A check that fails in words of an expected failure that it needs adds no second failure."""
     checks = {one.id: one for one in (_check("first"), _check("second", needs=("first",)))}
     failed = Answer(Outcome.FAIL, (Finding("it is so", "it is not", "hook", "p.py:1", "mend it"),))
     other = Answer(Outcome.FAIL, (Finding("it is so", "it is otherwise", "hook", "p.py:1", "mend it"),))
     opening = Opening(status="ready", module="chip")
     known = {"test.first": ExpectedFailure("known")}
-    same = Runner(checks, _Answers(first=failed, second=failed), opening, known)
-    assert same.result("test.second").outcome is Outcome.NOT_RUN
+    more = Answer(Outcome.FAIL, (Finding("it is so", "it is not (half)", "hook", "p.py:1", "mend it"),))
+    for first in (failed, more):
+        same = Runner(checks, _Answers(first=first, second=failed), opening, known)
+        assert same.result("test.second").outcome is Outcome.NOT_RUN
     different = Runner(checks, _Answers(first=failed, second=other), opening, known)
     assert different.result("test.second").outcome is Outcome.FAIL
 
