@@ -207,7 +207,7 @@ def _raised_in_hook(run: Booted) -> Violation | None:
         waits = f"; the engine did not notice and was still waiting after {run.boot.seconds:g} s"
     return run.fail(
         event["name"],
-        f"`{event['name']}` raised {event['text']}{_code(frame)}{run.inside(event['process'])}"
+        f"`{event['name']}` raised {event['text']}{run.inside(event['process'])}{_code(frame)}"
         f"{_times(run, event)}{waits}",
         _advice(run, event),
         place=frame.place if frame else "",
@@ -243,21 +243,19 @@ def _times(run: Booted, event: Mapping[str, Any]) -> str:
 def _advice(run: Booted, event: Mapping[str, Any]) -> str:
     name, process, change = event["name"], event["process"], instead(event["text"])
     before = {one["process"] for one in run.events("return") if one["name"] == name}
-    if before and process not in before:
-        return _change(process, change)
+    if process == WORKER or (before and process not in before):
+        return _in_process(process)
     if before:
         return f"Change that line{change}. `{name}` has returned before in this run, and has to at each call."
-    if process == WORKER:
-        return _change(process, change)
     return f"Change that line{change}, so that `{name}` returns whatever the engine calls it with."
 
 
-def _change(process: str, change: str) -> str:
+def _in_process(process: str) -> str:
     """What to do with a line that raises in another process than the front end."""
     return (
-        f"Change that line{change}. The {process} process has the config, the environment and what importing its "
-        "modules gives; what a hook left on a class or in a module elsewhere is not there: put it into "
-        "vllm_config.additional_config."
+        f"Change that line: in the {process} process there are the config, the environment and what importing its "
+        "modules gives, not what a hook left on a class or in a module of another process. Let the hook put that "
+        "into vllm_config.additional_config, and read it from there."
     )
 
 
@@ -375,9 +373,9 @@ def _own_line(run: Booted) -> Violation | None:
             cause, process = _cause(told["text"], str(told.get("process", FRONT_END)))
             return run.fail(
                 frame.function,
-                f"`{frame.function}` raised {cause}{_code(frame)}{_caller(run, frames, frame)}"
-                f"{run.inside(process)}; {run.last_call()}",
-                _mend(run, cause, process),
+                f"`{frame.function}` raised {cause}{run.inside(process)}{_code(frame)}"
+                f"{_caller(run, frames, frame)}; {run.last_call()}",
+                _mend(run, cause, process, below=frames[-1] != frame),
                 place=frame.place,
             )
     frame = run.own(_printed(run))
@@ -385,7 +383,7 @@ def _own_line(run: Booted) -> Violation | None:
         return run.fail(
             frame.function,
             f"the engine failed in `{frame.function}`: {_summary(run)}{_code(frame)}; {run.last_call()}",
-            _mend(run, _summary(run), FRONT_END),
+            _mend(run, _summary(run), FRONT_END, below=False),
             place=frame.place,
         )
     return None
@@ -403,11 +401,20 @@ def _caller(run: Booted, frames: Sequence[Frame], frame: Frame) -> str:
     return f", called by `{own[-1].function}`{_code(own[-1])}" if own else ""
 
 
-def _mend(run: Booted, raised: str, process: str) -> str:
-    """What to do with a line of the platform's own code, in a member or beside, that raises."""
+def _mend(run: Booted, raised: str, process: str, *, below: bool) -> str:
+    """What to do with a line of the platform's own code, outside its members, that raises.
+
+    Args:
+        below: the line itself did not raise, but what it called.
+    """
     if run.layout == MANY and process != FRONT_END:
-        return _change(process, instead(raised))
-    return f"Change that line{instead(raised)}, or do not call it there."
+        return _in_process(process)
+    change = instead(raised)
+    if change:
+        return f"Change that line{change}."
+    if below:
+        return "Change what that line hands over, or the call: what it calls refuses it, for the reason that it gives."
+    return "Change that line so that it does not raise there, or remove the call that leads to it."
 
 
 def _declined(run: Booted) -> Violation | None:
@@ -419,6 +426,7 @@ def _declined(run: Booted) -> Violation | None:
                 told[1],
                 f"the engine called `{told[1]}`, which only raises: {text}",
                 f"Define `{told[1]}` in {run.ctx.platform_cls.__name__}: every run calls it.",
+                place=run.ctx.locate(),
             )
     return None
 

@@ -72,6 +72,7 @@ SPREADS: Final = (
     "config.class-state",
     "config.module-state",
     "config.environment-stable",
+    "device.process-group",
     "spawn.worker-agrees",
 )
 """Checks whose failure explains that an engine does not run with worker processes."""
@@ -83,8 +84,8 @@ SPREADS: Final = (
     level=Level.ENGINE,
     needs=BOOTS,
     where="fresh",
-    why="A platform is there to generate on; everything else only makes that likely.",
-    hint="Run the engine on the platform yourself, in one process, and mend what it says.",
+    why="Users start the engine to generate: what fails here fails in their runs.",
+    hint="Run the engine on the platform yourself, in one process, and correct what it reports.",
 )
 def in_process(ctx: CheckContext) -> None:
     """The engine boots in one process and generates tokens, the same ones whenever it is asked again."""
@@ -171,8 +172,8 @@ def timeline(ctx: CheckContext) -> None:
                     name,
                     contract_says="Hooks run when the engine calls them, at the moments of the timeline.",
                     platform_did=f"{run.how}, {sentence}; the platform's own code at {caller} led to it",
-                    hint=f"Do not call `{name}` there, nor build what calls it: a config that is built anew "
-                    "runs the config hooks.",
+                    hint=f"Remove that call of `{name}`, or what makes a config there: a config that is made anew runs the "
+                    "config hooks.",
                     location=caller,
                 )
             )
@@ -320,6 +321,7 @@ def judge_drift(run: Booted) -> None:
                     "changed, and then changes nothing more.",
                     platform_did=f"after its call in {run.process(ends[-1]['process'])} the config differs from "
                     f"that of the front end: {told}",
+                    location=run.ctx.locate_write(hook, next(iter(moved))),
                     hint=f"Let `{hook}` write there only where the user's value is still in it, and the same value each "
                     "time.",
                 )
