@@ -106,11 +106,13 @@ def _prints(ctx: CheckContext, parser: Any) -> None:
     "config.engine-accepts",
     group="config_hooks",
     needs=(
+        "members.kinds",
         "config.plain",
         "config.valid",
         "config.worker-cls",
         "config.startup-hooks",
         "config.pre-register",
+        "config.requests",
     ),
     why="After the hooks the engine checks and completes the config; a choice that it refuses ends each start.",
     hint="Write values that the engine itself accepts for your platform.",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conformance.checks.answers import Expected, judge
-from conformance.context import CheckContext, kind_of, short
-from conformance.model import Level, Unsupported
+from conformance.context import CheckContext, is_a, kind_of, short
+from conformance.model import Level, Skip, Unsupported
 from conformance.registry import check
 
 _NEEDS: Final = ("members.kinds", "members.engine-calls", "identity.torch-device")
@@ -137,3 +137,55 @@ def set_device(ctx: CheckContext) -> None:
     ctx.ask(member, target, contract_says=says, hint=hint)
     with concurrent.futures.ThreadPoolExecutor(max_workers=1) as pool:
         pool.submit(ctx.ask, member, target, contract_says=says, hint=hint).result()
+
+
+@check(
+    "device.process-group",
+    group="device",
+    level=Level.DEVICE,
+    needs=(*_NEEDS, "identity.texts"),
+    asks=("stateless_init_device_torch_dist_pg",),
+    why="Workers move tensors in such groups, and other groups come and go beside them.",
+    hint="Return a torch ProcessGroup of your own making, and leave torch's default group alone.",
+)
+def process_group(ctx: CheckContext) -> None:
+    """A group of one process is a torch ProcessGroup, and torch's global state does not know it."""
+    from datetime import timedelta
+
+    from torch import distributed
+
+    ctx.need_device()
+    member = "stateless_init_device_torch_dist_pg"
+    backend: str = ctx.attribute("dist_backend")
+    if not ctx.overridden(member):
+        raise Unsupported(f"{member} is left to the base")
+    if not distributed.is_available():
+        raise Skip("this build of torch has no torch.distributed", "install one that has it")
+    if not backend or (backend == "gloo" and ctx.adapter.name != "native"):
+        # vLLM makes the groups of gloo itself, and asks for those of other backends.
+        raise Unsupported(f"no engine asks {member} for a group of the backend {backend!r}")
+    says = (
+        f"`{member}` returns a torch.distributed.ProcessGroup with the rank and the size that it is asked for, "
+        "and sets up no default group."
+    )
+    hint = f"Return from `{member}` a ProcessGroup made from its arguments, without init_process_group."
+    had_default = distributed.is_initialized()
+    made = ctx.ask(
+        member,
+        contract_says=says,
+        hint=hint,
+        backend=backend,
+        prefix_store=distributed.PrefixStore("conformance", distributed.HashStore()),
+        group_rank=0,
+        group_size=1,
+        timeout=timedelta(seconds=20),
+    )
+    did = ""
+    if not is_a(made, distributed.ProcessGroup):
+        did = f"it gave {kind_of(made)}"
+    elif (made.rank(), made.size()) != (0, 1):
+        did = f"asked for rank 0 of 1, it gave rank {made.rank()} of {made.size()}"
+    elif distributed.is_initialized() and not had_default:
+        did = "after it, torch.distributed has a default group"
+    if did:
+        raise ctx.fail(member, contract_says=says, platform_did=did, hint=hint)

@@ -311,6 +311,36 @@ def _torch_compiles_with(name: str) -> bool:
 
 
 @check(
+    "pickers.mla-prefill",
+    group="pickers",
+    needs=("members.kinds", "members.engine-calls"),
+    asks=("get_mla_prefill_backend_cls",),
+    engines=("native",),
+    why="A model with latent attention makes the class while its layers are built, and looks no name up.",
+    hint="Return the class itself, or raise ValueError with the reasons where no backend is valid.",
+)
+def mla_prefill(ctx: CheckContext) -> None:
+    """`get_mla_prefill_backend_cls` gives a class, or says that no backend is valid."""
+    member = "get_mla_prefill_backend_cls"
+    if not ctx.overridden(member):
+        raise Unsupported(f"{member} is left to the base")
+    says = (
+        f"`{member}` gives the class itself, unlike the other pickers; ValueError or NotSupported declines."
+    )
+    hint = f"Return a class from `{member}`, or raise ValueError with the reasons."
+    question = ctx.adapter.arguments(member)[0]
+    try:
+        with ctx.adapter.active(ctx.platform):
+            answer = ctx.ask(member, *question.args, contract_says=says, hint=hint, **question.kwargs)
+    except Violation as violation:
+        if isinstance(violation.__cause__, ValueError):
+            raise Unsupported(f"{member} declines: {describe(violation.__cause__)}") from violation
+        raise
+    if not isinstance(answer, type):
+        raise ctx.fail(member, contract_says=says, platform_did=f"it gave {kind_of(answer)}", hint=hint)
+
+
+@check(
     "pickers.vit-backend",
     group="pickers",
     needs=("members.engine-calls",),

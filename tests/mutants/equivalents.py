@@ -99,6 +99,7 @@ _DEFAULTS: Final = (
     "get_pass_manager_cls",
     "num_compute_units",
     "ray_device_key",
+    "set_device",
     "supported_quantization",
 )
 
@@ -132,6 +133,12 @@ SURVIVORS: Final[tuple[Rule, ...]] = (
         ("raises",),
         ("get_global_graph_pool",),
         "it is asked where graphs are captured, and the good platform captures none",
+    ),
+    Rule(
+        ("raises",),
+        ("insert_blocks_to_device", "pack_kv_cache", "swap_out_blocks_to_host"),
+        "it moves blocks of a cache between instances; how the blocks lie there is the platform's own affair, so "
+        "the kit makes no such cache and moves none",
     ),
 )
 """These are faults, and no check finds them."""

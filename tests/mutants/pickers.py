@@ -308,3 +308,41 @@ class PickedModuleExits(Good):
     def get_device_communicator_cls(cls) -> str:
         """Name it."""
         return "tests.mutants.ends_process.Communicator"
+
+
+class PrefillByName(Good):
+    """Names the backend for latent prefill where the class itself is asked for."""
+
+    @classmethod
+    def get_mla_prefill_backend_cls(cls, mla_selector_config: Any) -> Any:
+        """Name it, as the other pickers do."""
+        return f"{HERE}.Backend"
+
+
+class PrefillAsserts(Good):
+    """Asserts that latent prefill is never asked for."""
+
+    @classmethod
+    def get_mla_prefill_backend_cls(cls, mla_selector_config: Any) -> Any:
+        """Fail."""
+        raise AssertionError("no latent attention on this chip")
+
+
+class PrefillClass(Good):
+    """Gives the class for latent prefill itself."""
+
+    @classmethod
+    def get_mla_prefill_backend_cls(cls, mla_selector_config: Any) -> Any:
+        """Return it."""
+        from tests.mutants.components import Backend
+
+        return Backend
+
+
+class PrefillRefused(Good):
+    """Has no valid class for latent prefill, and says why."""
+
+    @classmethod
+    def get_mla_prefill_backend_cls(cls, mla_selector_config: Any) -> Any:
+        """Refuse."""
+        raise ValueError(f"latent prefill in {mla_selector_config.dtype} does not run on this chip")

@@ -54,5 +54,9 @@ ROWS: Final[tuple[Mutant, ...]] = (
     Mutant("surfaces:GraphsMadeOld", "pickers.signatures", "pickers:GraphWhole"),
     Mutant("surfaces:PassesConfiguredOld", "pickers.signatures"),
     Mutant("surfaces:BuilderBuildsOld", "pickers.signatures"),
+    Mutant("pickers:PrefillByName", "pickers.mla-prefill", "pickers:PrefillClass"),
+    Mutant("pickers:PrefillAsserts", "pickers.mla-prefill", "pickers:PrefillRefused"),
+    Mutant("groups:GroupNone", "device.process-group", "groups:GroupOwn"),
+    Mutant("groups:GroupDefault", "device.process-group", "groups:GroupOwn"),
     Mutant("surfaces:WorkerMadeOld", "pickers.signatures", "flags:SleepsItself"),
 )
