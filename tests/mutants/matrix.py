@@ -1,6 +1,7 @@
 """The kill matrix: which checks fail on which mutants.
 
-`python -m tests.mutants.matrix [--engine vllm] [--generated] [--deep] [--out docs/kill-matrix.md] [--json FILE]`
+`python -m tests.mutants.matrix [--engine vllm] [--generated] [--deep] [--kept FILE] [--out docs/kill-matrix.md]
+[--json FILE]`
 """
 
 from __future__ import annotations
@@ -55,7 +56,15 @@ def generated_request(engine: str, name: str, depth: Depth) -> dict[str, Any]:
     }
 
 
-def judge(engine: str, *, generated: bool, deep: bool, processes: int = PROCESSES, tell: bool) -> Matrix:
+def judge(
+    engine: str,
+    *,
+    generated: bool,
+    deep: bool,
+    processes: int = PROCESSES,
+    tell: bool,
+    kept: Path | None = None,
+) -> Matrix:
     """Judge every mutant and return the matrix.
 
     Args:
@@ -65,16 +74,17 @@ def judge(engine: str, *, generated: bool, deep: bool, processes: int = PROCESSE
             ones that nothing else kills meet those checks anyway.
         processes: how many run beside each other.
         tell: print on stderr how far it is.
+        kept: a file with the answers of a run that was interrupted; each answer is added to it.
     """
     mutants = rows(engine)
     depth: Depth = "all" if deep else "forked"
     written = merged([request(engine, one, twin=False, depth=depth) for one in mutants])
     names = generated_names(engine) if generated else []
     asked = [*written, *(generated_request(engine, name, "forked") for name in names)]
-    seen = judge_all(engine, asked, processes=processes, tell=tell)
+    seen = judge_all(engine, asked, processes=processes, tell=tell, kept=kept)
     alive = [name for name in names if _lives(name, seen[f"generated:{name}"])]
     again = [generated_request(engine, name, "all") for name in alive]
-    seen.update(judge_all(engine, again, processes=processes, tell=tell))
+    seen.update(judge_all(engine, again, processes=processes, tell=tell, kept=kept))
     return Matrix(
         engine=engine,
         deep=deep,
@@ -101,6 +111,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--deep", action="store_true", help="also checks that start interpreters or engines; an hour"
     )
     parser.add_argument("--processes", type=int, default=PROCESSES, help="how many run beside each other")
+    parser.add_argument(
+        "--kept",
+        type=Path,
+        help="add each answer to this file, and ask for none that stands there; remove it after a change",
+    )
     parser.add_argument("--out", type=Path, help="write the page here, not to stdout")
     parser.add_argument("--json", type=Path, help="write every failure here")
     options = parser.parse_args(arguments)
@@ -110,6 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         deep=options.deep,
         processes=options.processes,
         tell=True,
+        kept=options.kept,
     )
     if options.json:
         options.json.write_text(json.dumps(matrix.as_json(), indent=1) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import queue
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -49,7 +51,12 @@ def merged(requests: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def judge_all(
-    engine: str, requests: Iterable[Mapping[str, Any]], *, processes: int = PROCESSES, tell: bool = False
+    engine: str,
+    requests: Iterable[Mapping[str, Any]],
+    *,
+    processes: int = PROCESSES,
+    tell: bool = False,
+    kept: Path | None = None,
 ) -> dict[str, Results]:
     """Judge platforms and return the results of each by its key.
 
@@ -58,15 +65,18 @@ def judge_all(
         requests: as `tests.mutants.zoo.request` makes them, one for each platform.
         processes: how many run beside each other.
         tell: print on stderr how far it is.
+        kept: a file to which each answer is added as a line; what was asked so before is not asked again.
 
     Raises:
         RuntimeError: a process ended before it had answered.
     """
     waiting: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
     asked = list(requests)
+    found = _answered(asked, kept)
+    asked = [one for one in asked if one["key"] not in found]
     for one in asked:
         waiting.put(one)
-    found: dict[str, Results] = {}
+    done = itertools.count(1)
     problems: list[str] = []
 
     def work() -> None:
@@ -86,9 +96,12 @@ def judge_all(
                     problems.append(f"the process that judged {one['key']} has ended")
                     return
                 answer = json.loads(line)
-                found[answer["key"]] = {name: Seen(*seen) for name, seen in answer["results"].items()}
-                if tell and len(found) % 50 == 0:
-                    print(f"{len(found)} of {len(asked)}", file=sys.stderr, flush=True)
+                found[answer["key"]] = _seen(answer)
+                if kept is not None:
+                    with kept.open("a") as file:
+                        file.write(json.dumps({"asked": one, "answer": answer}) + "\n")
+                if (number := next(done)) % 50 == 0 and tell:
+                    print(f"{number} of {len(asked)}", file=sys.stderr, flush=True)
         except OSError as error:
             problems.append(f"a process that judges has ended: {error}")
         finally:
@@ -104,6 +117,19 @@ def judge_all(
     if problems:
         raise RuntimeError("; ".join(problems))
     return found
+
+
+def _seen(answer: Mapping[str, Any]) -> Results:
+    return {name: Seen(*seen) for name, seen in answer["results"].items()}
+
+
+def _answered(asked: Iterable[Mapping[str, Any]], kept: Path | None) -> dict[str, Results]:
+    """The answers of an earlier run to the same requests."""
+    if kept is None or not kept.exists():
+        return {}
+    known = [json.loads(line) for line in kept.read_text().splitlines()]
+    wanted = list(asked)
+    return {one["answer"]["key"]: _seen(one["answer"]) for one in known if one["asked"] in wanted}
 
 
 def _start(engine: str) -> subprocess.Popen[str]:
