@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -271,6 +271,13 @@ def after_parser(ctx: CheckContext) -> None:
         )
 
 
+_LISTS: Final = {
+    "verify_quantization": "supported_quantization",
+    "check_if_supports_dtype": "supported_dtypes",
+}
+"""Start-up hooks that are asked for each entry of a list of the platform's own."""
+
+
 @check(
     "config.startup-hooks",
     group="config_hooks",
@@ -294,13 +301,14 @@ def startup_hooks(ctx: CheckContext) -> None:
         if not ctx.overridden(member):
             continue
         calls: list[tuple[Any, ...]] = [one.args for one in ctx.adapter.arguments(member)]
-        if member == "verify_quantization":
-            calls += [(name,) for name in _listed(ctx, "supported_quantization")]
-        if member == "check_if_supports_dtype":
-            calls += [(dtype,) for dtype in _listed(ctx, "supported_dtypes")]
+        declared = _listed(ctx, _LISTS[member]) if member in _LISTS else []
+        calls += [(one,) for one in declared]
         for args in calls:
             says = f"`{member}` accepts an ordinary model and what the platform itself lists."
-            hint = f"Let `{member}` return for {_what(args)}: remove the exception, or do not list it."
+            listed = any(args[0] is one for one in declared)
+            hint = f"Let `{member}` return for {_what(args)}: do not raise there" + (
+                ", or take it out of the list." if listed else "."
+            )
             try:
                 with ctx.adapter.active(ctx.platform):
                     answer = ctx.ask(member, *args, contract_says=says, hint=hint)

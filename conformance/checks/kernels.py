@@ -13,7 +13,7 @@ _IMPORTS: Final = ("import_kernels", "import_ir_kernels", "register_triton_kerne
 
 _ONCE: Final = "Register each thing once in `{}`: test whether it is there already, and return then."
 _HINTS: Final = {
-    "the first time": "Import in `{}` what may be absent in a `try … except ImportError`, and let it return.",
+    "the first time": "Let `{}` return: import in a `try … except ImportError` what may be absent, log what else fails.",
     "called again": _ONCE,
     "called a third time": _ONCE,
 }

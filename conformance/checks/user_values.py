@@ -99,7 +99,7 @@ def _lists(ctx: CheckContext) -> Iterator[Finding]:
                 contract_says=f"What the user put into {path} is still there after the hook.",
                 platform_did=f"the user's {entry!r} is gone: it is {short(held)} now",
                 location=ctx.locate_write(hook, path),
-                hint=f"Add your own entries to {path} as it is, instead of assigning a new {type(held).__name__}.",
+                hint=f"Add your own entries to {path}, or assign a {type(held).__name__} that holds the user's as well.",
             )
 
 
@@ -149,7 +149,7 @@ def _changed(
 def _instead_of(field: str) -> str:
     """How to write a field without losing what the user set."""
     if field.startswith(f"{_OPTIONS}."):
-        return f"Put your own keys into vllm_config.{_OPTIONS} beside the user's; remove none, and assign no new dict."
+        return f"Keep the user's keys beside your own: `{{**(vllm_config.{_OPTIONS} or {{}}), …}}`."
     if field == _USER["user-block-size"]:
         return f"Write {field} only where cache_config.user_specified_block_size is False."
     if field == _USER["user-worker-cls"]:
