@@ -169,13 +169,16 @@ def process_group(ctx: CheckContext) -> None:
         "and sets up no default group."
     )
     hint = f"Return from `{member}` a ProcessGroup made from its arguments, without init_process_group."
+    # Not before: a torch without torch.distributed lacks the module.
+    from torch._C._distributed_c10d import HashStore, PrefixStore
+
     had_default = distributed.is_initialized()
     made = ctx.ask(
         member,
         contract_says=says,
         hint=hint,
         backend=backend,
-        prefix_store=distributed.PrefixStore("conformance", distributed.HashStore()),
+        prefix_store=PrefixStore("conformance", HashStore()),
         group_rank=0,
         group_size=1,
         timeout=timedelta(seconds=20),

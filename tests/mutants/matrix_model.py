@@ -101,13 +101,22 @@ class Matrix:
         """How many checks fail on each hand-written platform."""
         return [len(seen.failed) for seen in self._platforms().values()]
 
+    def fails_per_generated(self) -> list[int]:
+        """How many checks fail on each generated mutant on which any does."""
+        return [len(seen.failed) for seen in self.generated.values() if seen.failed]
+
     def median(self) -> float:
-        """The median of `fails_per_mutant`."""
-        return statistics.median(self.fails_per_mutant() or [0])
+        """The median of `fails_per_mutant` and `fails_per_generated`."""
+        return statistics.median([*self.fails_per_mutant(), *self.fails_per_generated()] or [0])
 
     def most(self) -> int:
-        """The largest of `fails_per_mutant`."""
-        return max(self.fails_per_mutant(), default=0)
+        """The largest of `fails_per_mutant` and `fails_per_generated`."""
+        return max([*self.fails_per_mutant(), *self.fails_per_generated()], default=0)
+
+    def several(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Each mutant on which more than one check fails, with these checks."""
+        seen = {**self._platforms(), **self.generated}
+        return [(name, one.failed) for name, one in seen.items() if len(one.failed) > 1]
 
     def unexercised(self) -> list[str]:
         """The checks of this engine that no row names."""

@@ -49,7 +49,7 @@ def page(matrix: Matrix) -> str:
     """The whole page."""
     parts = [_head(matrix), _figures(matrix), _by_check(matrix), _written(matrix)]
     if matrix.generated:
-        parts += [_generated(matrix), _explained(matrix)]
+        parts += [_generated(matrix), _by_operator(matrix), _explained(matrix)]
     if matrix.engine == "native":
         parts.append(_corpus())
     return "\n\n".join(parts) + "\n"
@@ -75,16 +75,19 @@ def _figures(matrix: Matrix) -> str:
     rows: list[tuple[str, object]] = [
         ("hand-written mutants", len(matrix.written)),
         ("of them named by the check that the table names", len(matrix.written) - len(matrix.missed())),
-        ("checks that fail per mutant, median", f"{matrix.median():g}"),
-        ("checks that fail per mutant, most", matrix.most()),
+        ("checks that fail on a mutant that is found, median", f"{matrix.median():g}"),
+        ("the same, most", matrix.most()),
+        ("mutants on which more than one fails", len(matrix.several())),
         ("checks of this engine", len(matrix.checks())),
         ("checks that no mutant exercises", ", ".join(map(_code, matrix.unexercised())) or "none"),
     ]
     if matrix.generated:
+        faults = len(matrix.generated) - len(matrix.fates("equivalent"))
+        killed = len(matrix.fates("killed"))
         rows += [
             ("generated mutants", len(matrix.generated)),
             ("of them no faults", len(matrix.fates("equivalent"))),
-            ("of the others killed: a `must` fails", f"{matrix.killed():.1f} %"),
+            ("of the others killed: a `must` fails", f"{killed} of {faults}, {matrix.killed():.1f} %"),
             ("of the others only warned of: a `should` fails", len(matrix.fates("warned"))),
             ("survivors", len(matrix.fates("survived")) + len(matrix.fates("broke"))),
         ]
@@ -137,9 +140,25 @@ def _generated(matrix: Matrix) -> str:
     )
 
 
+def _by_operator(matrix: Matrix) -> str:
+    rows: list[Sequence[object]] = []
+    for check, _, generated in matrix.by_check():
+        operators = [split(name)[1] for name in generated]
+        if operators:
+            rows.append([_link(check), *(operators.count(one) or "" for one in OPERATORS)])
+    head = ("check", *(one.replace("_", " ") for one in OPERATORS))
+    return "### Which check finds them\n\nHow many of the mutants of each way fail a check.\n\n" + _table(
+        head, rows
+    )
+
+
 def _explained(matrix: Matrix) -> str:
+    several = [(_code(name), ", ".join(map(_link, checks))) for name, checks in matrix.several()]
     return "\n\n".join(
         [
+            "### More than one failure",
+            "Mutants, hand-written ones too, on which more than one check fails." if several else "None.",
+            *([_table(("mutant", "checks"), several)] if several else []),
             "### No faults",
             _rules(matrix, "equivalent", EQUIVALENT) or "None.",
             "### Survivors",

@@ -79,7 +79,9 @@ def test_a_mutant_that_its_check_does_not_name_is_missed(matrix: Matrix) -> None
     """The table says which check has to fail."""
     assert [one.name for one in matrix.missed()] == ["config:Lock"]
     assert matrix.fails_per_mutant() == [2, 0]
-    assert matrix.most() == 2
+    assert matrix.fails_per_generated() == [1, 1]
+    assert (matrix.median(), matrix.most()) == (1, 2)
+    assert matrix.several() == [("config:Crashes", ("config.plain", "config.cases"))]
 
 
 def test_a_check_without_a_row_is_not_exercised(matrix: Matrix) -> None:
@@ -91,7 +93,9 @@ def test_a_check_without_a_row_is_not_exercised(matrix: Matrix) -> None:
 def test_the_page_says_it_all(matrix: Matrix) -> None:
     """The page has the figures, each mutant with its fault in words, and each generated one as a sign."""
     page = matrix_page.page(matrix)
-    assert "| of the others killed: a `must` fails | 25.0 % |" in page
+    assert "| of the others killed: a `must` fails | 1 of 4, 25.0 % |" in page
+    assert "| [`identity.device-name`](checks.md#identitydevice-name) |  |  |  |  |  | 1 |" in page
+    assert "| `config:Crashes` | [`config.plain`]" in page
     assert "| `config:Crashes` | Raises for every config. |" in page
     assert "| `log_warnings` |  |  |  |  |  | **!** |" in page
     assert "[B01]" not in page

@@ -97,8 +97,9 @@ class ForkedZoo:
                     self._known[name] = Ran(from_json(ended.answer[name]), None, ended.output)
         return self._known[check_id]
 
-    def begin(self, check_id: str, limit: float | None = None) -> None:
+    def begin(self, check_id: str, limit: float | None = None, *, spare: bool = False) -> bool:
         """Do nothing: checks run when they are asked for."""
+        return False
 
     def run_ahead(self, check_ids: Sequence[str], keep_out: Container[str]) -> None:
         """Run many checks in one fork, and keep what passed.
@@ -178,8 +179,9 @@ class InTurn:
             return Ran(Answer(Outcome.PASS))
         return Ran(from_json(self.answer(check_id)))
 
-    def begin(self, check_id: str, limit: float | None = None) -> None:
+    def begin(self, check_id: str, limit: float | None = None, *, spare: bool = False) -> bool:
         """Do nothing: checks run when they are asked for."""
+        return False
 
 
 def request(engine: str, mutant: Mutant, *, twin: bool, depth: Depth) -> dict[str, Any]:
