@@ -16,14 +16,17 @@ from tests.mutants.zoo import Depth, request
 
 pytestmark = pytest.mark.torch
 
+_FIRST = {one.check: one for one in reversed(MUTANTS)}
 _every_mutant = pytest.mark.parametrize(
     "mutant",
     [
         pytest.param(
             one,
             id=f"{one.name}-{one.check}",
-            # An engine that boots takes seconds, and each of these boots one or two.
-            marks=[pytest.mark.zoo] if one.check.startswith("engine.") else [],
+            # An engine that boots takes seconds, and each of these boots one or two: one for each check is enough.
+            marks=[pytest.mark.zoo]
+            if one.check.startswith("engine.") and one is not _FIRST[one.check]
+            else [],
         )
         for one in MUTANTS
     ],
