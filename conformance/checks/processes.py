@@ -168,15 +168,25 @@ def _after_block_size(platform: Any, engine: Adapter, config: Any) -> dict[str, 
     return {f"{_BLOCK_SIZE}(config)": said}
 
 
-def _made_worker(engine: Adapter, config: Any) -> dict[str, str]:
-    """What comes of making the worker that the config names, as text; nothing where it is none of the vendor's."""
+def _worker(engine: Adapter, config: Any) -> type | None:
+    """The worker class that the config names, imported; None where it is none of the vendor's.
+
+    Raises:
+        Exception: whatever its import raises.
+    """
     name = engine.worker_cls_field(config)
     engines = engine.base_class().__module__.partition(".")[0]
     if not isinstance(name, str) or name == "auto" or name.startswith(f"{engines}."):
-        return {}  # without an import, which may take seconds
+        return None  # without an import, which may take seconds
+    cls = engine.resolve(name)
+    return cls if isinstance(cls, type) and not engine.in_tree(cls) else None
+
+
+def _made_worker(engine: Adapter, config: Any) -> dict[str, str]:
+    """What comes of making the worker that the config names, as text; nothing where it is none of the vendor's."""
     try:
-        cls: Any = engine.resolve(name)
-        if not isinstance(cls, type) or engine.in_tree(cls):
+        cls: Any = _worker(engine, config)
+        if cls is None:
             return {}
         cls(vllm_config=config, local_rank=0, rank=0, distributed_init_method="", is_driver_worker=True)
     except (Exception, SystemExit) as error:
@@ -205,7 +215,8 @@ def as_worker(
         with_worker: also make the worker that the config names.
 
     Returns:
-        The answers by question; or `failed`, what the worker was about, and `error`.
+        The answers by question, and `later`, those after the worker's own module was imported; or `failed`,
+        what the worker was about, and `error`.
     """
     for name, value in environment.items():
         if value is None:
@@ -228,9 +239,13 @@ def as_worker(
             received = pickle.loads(base64.b64decode(config))
         except (Exception, SystemExit) as error:
             return {"failed": "unpickling the config", "error": describe(error)}
-        answers = answers_of(platform, engine_adapter)
+        answers = later = answers_of(platform, engine_adapter)
+        with contextlib.suppress(Exception, SystemExit):  # config.worker-cls-importable judges it
+            if _worker(engine_adapter, received) is not None:
+                later = answers_of(platform, engine_adapter)
         made = _made_worker(engine_adapter, received) if with_worker else {}
-        return {"answers": {**answers, **made, **_after_block_size(platform, engine_adapter, received)}}
+        answers = {**answers, **made, **_after_block_size(platform, engine_adapter, received)}
+        return {"answers": answers, "later": later}
 
 
 def _place_of_worker(ctx: CheckContext, config: Any) -> str:
@@ -301,7 +316,10 @@ def worker_agrees(ctx: CheckContext) -> None:
             location=_place_of_worker(ctx, done.config) if name.startswith(f"{_WORKER}(") else "",
         )
         for name, (old, new) in _configs.differences(here, there["answers"]).items()
-        if old != _HALF_IMPORTED and not (missing and str(new).startswith("raises "))
+        if old != _HALF_IMPORTED
+        and not (missing and str(new).startswith("raises "))
+        # What the vendor's worker registers is there before a worker asks for it.
+        and old != there["later"].get(name, new)
     ]
     if findings:
         raise Violation(*findings[:5])
