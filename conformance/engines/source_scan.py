@@ -30,6 +30,8 @@ _TOLERANT: Final = {"NotImplementedError", "RuntimeError", "Exception", "BaseExc
 _TOP_LEVEL: Final = re.compile(r"^(?=[A-Za-z_@])", re.MULTILINE)
 _CONTINUES: Final = re.compile(r"(else|elif|except|finally|case)\b")
 _PARAMETER: Final = re.compile(r"(\w+)\((\w+)\)")
+_FOLDERS: Final = {"nvidia": "is_cuda", "amd": "is_rocm", "rocm": "is_rocm", "xpu": "is_xpu"}
+"""What an engine's folder for one vendor's devices asks of the platform that gets there."""
 _PREDICATE: Final = re.compile(r"(is|has|use|uses|support|supports|can|enable)_\w+")
 
 
@@ -61,6 +63,7 @@ def scan(
         stat = path.stat()
         for use in _uses_of_file(str(path), stat.st_mtime_ns, stat.st_size, names, bases):
             site = f"{root.name}/{relative}"
+            folders = dict.fromkeys(_FOLDERS[one] for one in relative.split("/")[:-1] if one in _FOLDERS)
             found.append(
                 EngineCall(
                     member=use.member,
@@ -72,7 +75,7 @@ def scan(
                     via=use.via,
                     is_read=use.is_read,
                     exact=use.exact,
-                    requires=use.requires,
+                    requires=(*folders, *use.requires),
                 )
             )
     return tuple(found)
@@ -181,6 +184,8 @@ class _Scope:
     aliases: dict[str, Via] = attrs.field(factory=dict[str, Via])
     conditions: dict[str, ast.expr] = attrs.field(factory=dict[str, ast.expr])
     signatures: dict[str, str] = attrs.field(factory=dict[str, str])
+    kinds: set[str] = attrs.field(factory=set[str])
+    helpers: dict[str, tuple[str, ...]] = attrs.field(factory=dict[str, tuple[str, ...]])
 
     def __attrs_post_init__(self) -> None:
         self.aliases.update(dict.fromkeys(self.names, "instance"))
@@ -191,6 +196,12 @@ class _Scope:
             for alias in statement.names:
                 if alias.name == _NAME:
                     self.aliases[alias.asname or alias.name] = "instance"
+        elif isinstance(statement, ast.FunctionDef):
+            # `if not current_platform.is_cuda(): return False`: where the function says yes, that holds.
+            for one in statement.body:
+                if isinstance(one, ast.If) and ast.unparse(one.body[0]) == "return False":
+                    known = self.helpers.get(statement.name, ())
+                    self.helpers[statement.name] = (*known, *self.facts(one.test)[1])
         self.assign(statement)
 
     def assign(self, statement: ast.stmt) -> None:
@@ -201,7 +212,10 @@ class _Scope:
             target, value = statement.target, statement.value
         else:
             return
-        if isinstance(target, ast.Name):
+        if isinstance(target, ast.Attribute) and isinstance(value, ast.Attribute):
+            if value.attr == target.attr and self.platform(value.value):
+                self.kinds.add(target.attr)  # `self.device_type = current_platform.device_type`
+        elif isinstance(target, ast.Name):
             via = self.platform(value)
             if via is not None:
                 self.aliases[target.id] = via
@@ -217,6 +231,7 @@ class _Scope:
             aliases=dict(self.aliases),
             conditions=dict(self.conditions),
             signatures=dict(self.signatures),
+            kinds=set(self.kinds),
         )
 
     def platform(self, node: ast.expr) -> Via | None:
@@ -247,6 +262,8 @@ class _Scope:
         """What holds where `test` is true, and what holds where it is false."""
         if isinstance(test, ast.Name) and test.id in self.conditions:
             return self.facts(self.conditions[test.id])
+        if isinstance(test, ast.Call) and isinstance(test.func, ast.Name):
+            return self.helpers.get(test.func.id, ()), ()
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             true, false = self.facts(test.operand)
             return false, true
@@ -273,7 +290,8 @@ class _Scope:
             simple = not test.args and not test.keywords and self.platform(test.func.value)
             return test.func.attr if simple and _PREDICATE.fullmatch(test.func.attr) else ""
         if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.left, ast.Attribute):
-            if test.left.attr not in {"device_type", "device_name"} or not self.platform(test.left.value):
+            known = test.left.attr in self.kinds or self.platform(test.left.value)
+            if test.left.attr not in {"device_type", "device_name"} or not known:
                 return ""
             values = test.comparators[0]
             elements = values.elts if isinstance(values, ast.Tuple | ast.List | ast.Set) else [values]

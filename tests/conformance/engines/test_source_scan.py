@@ -200,3 +200,36 @@ def test_an_absent_name_is_the_other_side(tmp_path: Path) -> None:
     pick = next(call for call in found(tmp_path, source) if call.member == "pick")
     assert not applies(pick.requires, SimpleNamespace(device_type="cpu"))
     assert applies(pick.requires, SimpleNamespace(device_type="chip"))
+
+
+@pytest.mark.parametrize(
+    ("source", "asks"),
+    [
+        (
+            "class A:\n    def f(self):\n        self.device_type = current_platform.device_type\n"
+            '        if self.device_type == "cpu":\n            current_platform.pick()\n',
+            "device_type=cpu",
+        ),
+        (
+            "def ready():\n    if not current_platform.is_cuda():\n        return False\n    return True\n"
+            "def f():\n    if not ready():\n        return\n    current_platform.pick()\n",
+            "is_cuda",
+        ),
+    ],
+    ids=["a field with the platform's device type", "a function that says no to others"],
+)
+def test_a_guard_may_go_by_another_name(tmp_path: Path, source: str, asks: str) -> None:
+    """What guards a call may be kept in a field, or stand in a function of the module."""
+    pick = next(call for call in found(tmp_path, source) if call.member == "pick")
+    assert pick.requires == (asks,)
+
+
+def test_a_folder_for_one_vendor_asks_for_its_device(tmp_path: Path) -> None:
+    """Only on ROCm does an engine come to what it keeps in a folder `amd`."""
+    folder = tmp_path / "eng" / "models" / "amd"
+    folder.mkdir(parents=True)
+    (folder / "ops.py").write_text(
+        "from eng.platforms import current_platform\ncurrent_platform.pick()\n", encoding="utf-8"
+    )
+    (pick,) = scan(tmp_path / "eng", common=lambda file, function: False)
+    assert pick.requires == ("is_rocm",)
