@@ -115,20 +115,21 @@ def _lent(packages: frozenset[str], lender: str) -> Iterator[str]:
             # Never `isinstance`: objects of other people answer for their `__class__`.
             if issubclass(type(one), type) and one.__module__ == name:
                 body: Mapping[str, Any] = vars(one)
-                yield from (f"{name}.{key}.{each}" for each, raw in body.items() if _by(raw) == lender)
-            elif _by(one) == lender:
+                yield from (f"{name}.{key}.{each}" for each, raw in body.items() if _is_of(raw, lender))
+            elif _is_of(one, lender):
                 yield f"{name}.{key}"
 
 
-def _by(thing: Any) -> str:
-    """The package whose code a function, method or property is; empty for anything else."""
+def _is_of(thing: Any, package: str) -> bool:
+    """Say whether a function, method or property is code of a package, wrapped or wrapping."""
     if type(thing) in (classmethod, staticmethod):
         thing = thing.__func__
     elif type(thing) is property:
         thing = thing.fget
     if type(thing) is not FunctionType:
-        return ""
-    return str(thing.__globals__.get("__name__", "")).partition(".")[0]
+        return False
+    places = (thing.__globals__.get("__name__", ""), thing.__module__)
+    return any(str(one).partition(".")[0] == package for one in places)
 
 
 def changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:

@@ -206,13 +206,17 @@ def test_an_absent_name_is_the_other_side(tmp_path: Path) -> None:
     ("source", "asks"),
     [
         (
-            "class A:\n    def f(self):\n        self.device_type = current_platform.device_type\n"
-            '        if self.device_type == "cpu":\n            current_platform.pick()\n',
+            (
+                "class A:\n    def f(self):\n        self.device_type = current_platform.device_type\n"
+                '        if self.device_type == "cpu":\n            current_platform.pick()\n'
+            ),
             "device_type=cpu",
         ),
         (
-            "def ready():\n    if not current_platform.is_cuda():\n        return False\n    return True\n"
-            "def f():\n    if not ready():\n        return\n    current_platform.pick()\n",
+            (
+                "def ready():\n    if not current_platform.is_cuda():\n        return False\n    return True\n"
+                "def f():\n    if not ready():\n        return\n    current_platform.pick()\n"
+            ),
             "is_cuda",
         ),
     ],
