@@ -12,7 +12,9 @@ from conformance.checks.pickers import asked, says_of
 from conformance.checks.surfaces import ships_with_engine
 from conformance.context import CheckContext, describe, is_a, kind_of, locate
 from conformance.model import Finding, Unsupported, Violation
+from conformance.places import quoted
 from conformance.registry import check
+from conformance.remedies import instead
 
 _PICKER: Final = "get_attn_backend_cls"
 _IMPORTABLE: Final = "pickers.attn-backend.importable"
@@ -43,8 +45,11 @@ def _call(ctx: CheckContext, cls: type, method: str, *args: Any) -> Any:
             cls,
             method,
             f"`{method}` of a backend answers on the class, without a device.",
-            f"it raised {describe(error)}",
-            f"Correct `{method}` in {cls.__name__}.",
+            f"it raised {describe(error)}{quoted(ctx.blame(error))}",
+            f"Change that line{instead(describe(error))}: `{method}` answers from the class, without a device."
+            if ctx.blame(error)
+            else f"Let `{method}` of {cls.__name__} return for that call, without a device.",
+            ctx.blame(error),
         ) from error
 
 

@@ -133,7 +133,7 @@ def _judge(ctx: CheckContext, case: str) -> Iterator[Finding]:
             _HOOK,
             contract_says=f"After `{_HOOK}`, {_SIZE} is a positive number of tokens.",
             platform_did=f"for the {case} config with loaded layers it is {kind_of(size)}",
-            hint=f"Correct what `{_HOOK}` writes.",
+            hint=f"Let `{_HOOK}` write an int of at least 1 there.",
         )
         return
     refusing = [one for one in backends if not _takes(ctx, config, one, size)]

@@ -10,6 +10,7 @@ import attrs
 from conformance.checks import _configs
 from conformance.checks._resolve import resolve_class, surface
 from conformance.context import CheckContext, describe, kind_of, short, spell
+from conformance.engines.base import Arguments
 from conformance.model import NotRun, Skip, Unsupported, Violation
 from conformance.registry import check
 from conformance.remedies import instead
@@ -190,7 +191,8 @@ def block_size(ctx: CheckContext) -> None:
             hook,
             contract_says="cache_config.block_size is a positive number of tokens.",
             platform_did=f"after the hook it is {kind_of(size)}",
-            hint=f"Correct what `{hook}` writes.",
+            hint=f"Let `{hook}` write an int of at least 1 there.",
+            location=ctx.locate_write(hook, "cache_config.block_size"),
         )
 
 
@@ -318,6 +320,9 @@ def startup_hooks(ctx: CheckContext) -> None:
             except Violation as violation:
                 violations.append(violation)
                 break
+            if answer is False:
+                violations.append(_unread(ctx, member, f"{member}({_what(args)})"))
+                break
             if member == "get_default_ir_op_priority" and answer is None:
                 violations.append(
                     ctx.fail(
@@ -328,6 +333,31 @@ def startup_hooks(ctx: CheckContext) -> None:
                     )
                 )
     _configs.collect(violations)
+
+
+def _given(call: Arguments) -> int:
+    """The number that a call passes."""
+    return next(one for one in (*call.args, *call.kwargs.values()) if isinstance(one, int))
+
+
+def _changes_request(ctx: CheckContext, member: str, before: str, after: str) -> Violation:
+    start = next((at for at, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), 0)
+    start = max(0, start - 30)
+    return ctx.fail(
+        member,
+        contract_says=f"`{member}` accepts a request or raises; the request stays what the user sent.",
+        platform_did=f"it changed the request: …{short(before[start:], 80)} became …{short(after[start:], 80)}",
+        hint=f"Raise ValueError in `{member}` for what the device cannot serve; change nothing of the request.",
+    )
+
+
+def _unread(ctx: CheckContext, member: str, call: str) -> Violation:
+    return ctx.fail(
+        member,
+        contract_says=f"`{member}` refuses by raising ValueError, and otherwise returns; nobody reads its answer.",
+        platform_did=f"{call} returned False, and the engine goes on as if nothing had been said",
+        hint=f"Raise ValueError with the reason where `{member}` returns False, and return nothing otherwise.",
+    )
 
 
 def _what(args: tuple[Any, ...]) -> str:
@@ -370,7 +400,14 @@ def requests(ctx: CheckContext) -> None:
         )
         try:
             for call in ctx.adapter.arguments(member):
+                before = [repr(one) for one in (*call.args, *call.kwargs.values())]
                 answer = ctx.ask(member, *call.args, contract_says=says, hint=hint, **call.kwargs)
+                after = [repr(one) for one in (*call.args, *call.kwargs.values())]
+                changed = next((pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]), None)
+                if changed is not None:
+                    violations.append(_changes_request(ctx, member, *changed))
+                elif not is_number and answer is False:
+                    violations.append(_unread(ctx, member, spell(member, call)))
                 good = isinstance(answer, int) and not isinstance(answer, bool) and answer >= 1
                 if is_number and not good:
                     violations.append(
@@ -379,6 +416,16 @@ def requests(ctx: CheckContext) -> None:
                             contract_says=says,
                             platform_did=f"{spell(member, call)} returned {kind_of(answer)}",
                             hint=f"Return a number of tokens from `{member}`, an int of at least 1.",
+                        )
+                    )
+                elif member == "check_max_model_len" and answer > (most := _given(call)):
+                    violations.append(
+                        ctx.fail(
+                            member,
+                            contract_says=f"`{member}` may lower the longest sequence that the model allows, and "
+                            "otherwise returns it as it is.",
+                            platform_did=f"{spell(member, call)} returned {answer}, more than {most}",
+                            hint=f"Return at most the length that `{member}` is given.",
                         )
                     )
         except Unsupported as declared:

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from conformance.context import CheckContext, describe, kind_of
 from conformance.model import Finding, Skip, Unsupported, Violation
+from conformance.places import quoted
 from conformance.registry import check
+from conformance.remedies import instead
 
 _UNKNOWN: Final = "conformance_kit_unknown_name"
 _DUNDER: Final = "__conformance_kit_unknown__"
@@ -126,8 +128,9 @@ def property_errors(ctx: CheckContext) -> None:
                 ctx.finding(
                     name,
                     contract_says="A property's own AttributeError must not turn into the fallback's answer.",
-                    platform_did=f"the body of `{name}` raised {describe(error)}",
-                    hint=f"Correct `{name}`: it reads a name that does not exist.",
+                    platform_did=f"the body of `{name}` raised {describe(error)}{quoted(ctx.blame(error))}",
+                    hint=f"Change that line{instead(describe(error))}.",
+                    location=ctx.blame(error) or ctx.locate(name),
                 )
             )
         except Exception as error:  # other errors are seen by whoever reads it, and judged where it matters
