@@ -65,6 +65,7 @@ class Plugin:
         engine_arguments: for that boot.
         known: its faults.
         told: what else the kit tells of it.
+        unjudged: what this row does not judge of it, and why.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Plugin:
     engine_arguments: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     known: tuple[Known, ...] = ()
     told: tuple[Told, ...] = ()
+    unjudged: str = ""
 
     @property
     def engine_version(self) -> str:

