@@ -111,7 +111,8 @@ def _lent(packages: frozenset[str], lender: str) -> Iterator[str]:
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] not in packages:
             continue
-        for key, one in list(vars(module).items()):
+        # What stands there may be anything: None keeps a module from being imported.
+        for key, one in list(getattr(module, "__dict__", {}).items()):
             # Never `isinstance`: objects of other people answer for their `__class__`.
             if issubclass(type(one), type) and one.__module__ == name:
                 body: Mapping[str, Any] = vars(one)

@@ -31,6 +31,7 @@ _NOT_PLAIN: Final = frozenset({"mla", "sparse", "encoder"})
         "config.check-idempotent",
         "config.user-values",
         "pickers.attn-backend.surface",
+        "pickers.attn-backend.facts",
     ),
     why="Parts of the engine read the size between the hooks; where they disagree, the cache is cut wrongly.",
     hint="Choose the size in update_block_size_for_backend alone, from all backends of the model.",

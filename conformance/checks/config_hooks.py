@@ -308,9 +308,7 @@ def startup_hooks(ctx: CheckContext) -> None:
         for args in calls:
             says = f"`{member}` accepts an ordinary model and what the platform itself lists."
             listed = any(args[0] is one for one in declared)
-            hint = f"Let `{member}` return for {_what(args)}: do not raise there" + (
-                ", or take it out of the list." if listed else "."
-            )
+            hint = f"Let `{member}` return for {_what(args)}: do not raise there."
             try:
                 with ctx.adapter.active(ctx.platform):
                     answer = ctx.ask(member, *args, contract_says=says, hint=hint)
@@ -318,7 +316,8 @@ def startup_hooks(ctx: CheckContext) -> None:
                 ctx.details[member] = str(reason)
                 continue
             except Violation as violation:
-                violations.append(violation)
+                if not listed:  # what refuses an entry, the check of the list tells
+                    violations.append(violation)
                 break
             if answer is False:
                 violations.append(_unread(ctx, member, f"{member}({_what(args)})"))
