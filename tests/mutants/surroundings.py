@@ -88,6 +88,18 @@ class PatchesTorch(Good):
         torch.cpu.synchronize = lambda device=None: None
 
 
+class PatchesMethod(Good):
+    """Replaces a method of the engine's LoRA layer, in a module that the hook itself imports."""
+
+    @classmethod
+    def check_and_update_config(cls, vllm_config: Any) -> None:
+        """Replace it."""
+        from reference_engine.lora import AdapterSlots
+
+        super().check_and_update_config(vllm_config)
+        AdapterSlots.set_adapter = lambda self, slot, lora_a, lora_b: None  # type: ignore[method-assign]
+
+
 class SilencesLogs(Good):
     """Turns everyone's log messages off."""
 

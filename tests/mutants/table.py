@@ -65,7 +65,7 @@ MUTANTS: Final = (
     Mutant("config:RegistersTwice", "config.pre-register", "config:UsesParser"),
     Mutant("config:RemembersParser", "config.after-parser", "config:UsesParser"),
     Mutant("config:RefusesModels", "config.startup-hooks"),
-    Mutant("config:RefusesOwnMethod", "config.startup-hooks", "config:RefusesOthers"),
+    Mutant("config:RefusesOwnMethod", "capabilities.quantization", "config:RefusesOthers"),
     Mutant("config:RequestNeedsState", "config.requests"),
     Mutant("config:LimitAsText", "config.requests", "config:LimitAsNumber"),
     Mutant("config:Lambda", "config.picklable", "config:StateInConfig"),
@@ -167,6 +167,7 @@ MUTANTS: Final = (
     Mutant("surroundings:LeavesThread", "config.process-settings", "surroundings:Tidy"),
     Mutant("surroundings:KernelsChangeDtype", "kernels.process-settings", "answers:KernelsAnyTime"),
     Mutant("surroundings:PatchesTorch", "config.patches", "surroundings:Tidy"),
+    Mutant("surroundings:PatchesMethod", "config.patches", "surroundings:Tidy"),
     Mutant("surroundings:SilencesLogs", "config.patches", "surroundings:Tidy"),
     Mutant("chip_torn:Torn", "detection.detector", "chip_steady:Steady", site="torn", twin_site="steady"),
     Mutant(
