@@ -79,6 +79,18 @@ def _is_context(value: object) -> bool:
     return all(inspect.getattr_static(cls, name, None) for name in ("__enter__", "__exit__"))
 
 
+def _stops_gradients(value: Any) -> bool:
+    import torch
+
+    if not _is_context(value):
+        return False
+    try:
+        with value:
+            return torch.is_inference_mode_enabled() or not torch.is_grad_enabled()
+    except Exception:
+        return False  # it cannot be entered
+
+
 _BOOL: Final = Expected("True or False, a real bool", _is_bool)
 _BOOLS: Final = (
     "is_sleep_mode_available",
@@ -118,7 +130,7 @@ DEVICE: Final = {
     "supported_dtypes": Expected("a non-empty list of torch.dtype, the default first", _is_dtypes),
     "fp8_dtype": Expected("a torch.dtype", _is_dtype),
     "get_infinity_values": Expected("a pair of numbers, the smaller first", _is_infinity_pair),
-    "inference_mode": Expected("a context manager", _is_context),
+    "inference_mode": Expected("a context manager in which torch records no gradient", _stops_gradients),
     "get_cpu_architecture": Expected("a member of the engine's CpuArchEnum", _is_architecture),
     "get_cuda_runtime_major": Expected("a whole number, 0 where there is no CUDA", _is_version),
     "discover_numa_topology": Expected(

@@ -340,12 +340,12 @@ def _given(call: Arguments) -> int:
 
 
 def _changes_request(ctx: CheckContext, member: str, before: str, after: str) -> Violation:
-    start = next((at for at, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), 0)
-    start = max(0, start - 30)
+    pairs = zip(before.split(", "), after.split(", "), strict=False)
+    old, new = next((pair for pair in pairs if pair[0] != pair[1]), (before, after))
     return ctx.fail(
         member,
         contract_says=f"`{member}` accepts a request or raises; the request stays what the user sent.",
-        platform_did=f"it changed the request: …{short(before[start:], 80)} became …{short(after[start:], 80)}",
+        platform_did=f"it changed the request: `{old[:80]}` became `{new[:80]}`",
         hint=f"Raise ValueError in `{member}` for what the device cannot serve; change nothing of the request.",
     )
 

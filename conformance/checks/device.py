@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from conformance.checks.answers import Expected, judge
 from conformance.context import CheckContext, is_a, kind_of, short
-from conformance.model import Level, Skip, Unsupported
+from conformance.model import Level, NotRun, Skip, Unsupported
 from conformance.registry import check
 
 _NEEDS: Final = ("members.kinds", "members.engine-calls", "identity.torch-device")
@@ -44,6 +44,29 @@ def facts(ctx: CheckContext) -> None:
     """Name, identifier, units and bus ids of device 0 have their documented types."""
     ctx.need_device()
     judge(ctx, _FACTS)
+    _same_again(ctx)
+
+
+def _same_again(ctx: CheckContext) -> None:
+    """Fail for a fact that is another one when it is asked for again."""
+    for member, _ in _FACTS:
+        if not ctx.overridden(member):
+            continue
+        says = f"`{member}` tells a fact of the device: it answers the same each time."
+        hint = f"Compute the answer of `{member}` from the device alone, or keep the first one."
+        try:
+            first, again = (list(ctx.ask_all(member, contract_says=says, hint=hint)) for _ in range(2))
+        except (NotRun, Skip, Unsupported) as reason:
+            ctx.details[member] = str(reason)
+            continue
+        for (call, one), (_, other) in zip(first, again, strict=True):
+            if one != other:
+                raise ctx.fail(
+                    member,
+                    contract_says=says,
+                    platform_did=f"{call} gave {short(one)}, and {short(other)} when asked again",
+                    hint=hint,
+                )
 
 
 @check(
@@ -93,15 +116,16 @@ def memory(ctx: CheckContext) -> None:
     hint="Seed torch's generator of the device in manual_seed_all.",
 )
 def seed(ctx: CheckContext) -> None:
-    """After `manual_seed_all` with one seed, the device draws the same random numbers."""
+    """After `manual_seed_all` the device draws the same random numbers for one seed, others for another."""
     import torch
 
     ctx.need_device()
     member = "manual_seed_all"
-    says = f"`{member}(seed)` seeds the device: the same seed gives the same numbers."
-    hint = f"Call torch.{ctx.platform.device_type}.manual_seed_all(seed), or torch.manual_seed(seed)."
+    says = f"`{member}(seed)` seeds the device: the same seed gives the same numbers, another seed others."
+    own = hasattr(getattr(torch, ctx.platform.device_type, None), member)
+    hint = f"Call torch.{f'{ctx.platform.device_type}.{member}' if own else 'manual_seed'}(seed)."
     draws: list[Any] = []
-    for number in (1234, 1234):
+    for number in (1234, 1234, 4321):
         ctx.adapter.seed_before_hook(number)
         ctx.ask(member, number, contract_says=says, hint=hint)
         draws.append(torch.rand(4, device=ctx.platform.device_type).cpu())
@@ -111,6 +135,13 @@ def seed(ctx: CheckContext) -> None:
             contract_says=says,
             platform_did=f"seed 1234 gave {short(draws[0])} and then {short(draws[1])}",
             hint=hint,
+        )
+    if torch.equal(draws[0], draws[2]):
+        raise ctx.fail(
+            member,
+            contract_says=says,
+            platform_did=f"seeds 1234 and 4321 both gave {short(draws[0])}",
+            hint=f"Pass on the seed that `{member}` is given. {hint}",
         )
 
 

@@ -19,6 +19,10 @@ _HINT: Final = "Remove what does that from `{}`, or do it in the worker, which i
 
 
 def _run_config_hook(ctx: CheckContext, hook: str, config: object) -> None:
+    if hook == "log_warnings":
+        with ctx.adapter.active(ctx.platform):
+            ctx.ask(hook, contract_says=f"`{hook}` returns.", hint=f"Correct `{hook}`.")
+        return
     _configs.run_hooks(ctx, config, (hook,))
 
 
@@ -89,7 +93,7 @@ def patches(ctx: CheckContext) -> None:
     packages = lent.packages
     config = _configs.build(ctx, "plain")
     findings: list[Finding] = []
-    for hook in _configs.HOOKS:
+    for hook in (*_configs.HOOKS, *(("log_warnings",) if ctx.overridden("log_warnings") else ())):
         habits, functions = _process.habits(), _process.functions(packages)
         _run_config_hook(ctx, hook, config)
         did = [_process.changed(habits, _process.habits())]
@@ -101,7 +105,9 @@ def patches(ctx: CheckContext) -> None:
             findings.append(
                 ctx.finding(
                     hook,
-                    contract_says=f"`{hook}` works on the config; it leaves other libraries as they are.",
+                    contract_says=f"`{hook}` "
+                    + ("writes to a logger" if hook == "log_warnings" else "works on the config")
+                    + "; it leaves other libraries as they are.",
                     platform_did=f"after `{hook}`, {text}",
                     hint=f"Remove what does that from `{hook}`, or do it in the worker.",
                 )

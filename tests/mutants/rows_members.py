@@ -59,4 +59,11 @@ ROWS: Final[tuple[Mutant, ...]] = (
     Mutant("groups:GroupNone", "device.process-group", "groups:GroupOwn"),
     Mutant("groups:GroupDefault", "device.process-group", "groups:GroupOwn"),
     Mutant("surfaces:WorkerMadeOld", "pickers.signatures", "flags:SleepsItself"),
+    Mutant("slips:RecordsGradients", "device.answers", "slips:RecordsNothing"),
+    Mutant("slips:SeedOfItsOwn", "device.seed"),
+    Mutant("slips:NameWithCount", "device.facts", "slips:NameKept"),
+    Mutant("slips:LongerThanTheModel", "config.requests", "slips:ShorterThanTheModel"),
+    Mutant("slips:ShortensRequests", "config.requests", "slips:RefusesLongRequests"),
+    Mutant("slips:RefusesByFalse", "config.startup-hooks", "flags:TakesDtype"),
+    Mutant("slips:LogsEverything", "config.patches", "slips:LogsItsOwn"),
 )
