@@ -48,9 +48,9 @@ def _legend(results: Sequence[tuple[Plugin, Judged]]) -> str:
     return (
         f"Made with kit {report['kit']}, contract {report['contract']}, torch {packages['torch']}, "
         f"{made['implementation']} {made['python']} on {made['system']} {made['machine']}.\n\n"
-        "The verdict is the kit's without a table of what is known. `fail` counts checks, warnings among them; "
-        "`unsupported` is what the platform declares that it does not do, or what its vLLM does not ask for; "
-        "what was `skipped` or `not run` is listed for each plugin with the reason.\n"
+        "The verdict is the kit's without a table of what is known. `fail` counts checks, warnings among them;\n"
+        "`unsupported` is what the platform declares that it does not do, or what its vLLM does not ask for; what was\n"
+        "`skipped` or `not run` is listed for each plugin with the reason.\n"
     )
 
 
