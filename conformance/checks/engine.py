@@ -211,9 +211,8 @@ def judge_tokens(run: Booted) -> None:
     first: Sequence[Any] = answer["first"]
     for prompt, tokens in zip(PROMPTS, first, strict=True):
         if isinstance(tokens, str):
-            event: Mapping[str, Any] = next(
-                (one for one in run.events("raise") if one["text"].partition(": ")[2] in tokens), {}
-            )
+            raised = [one for one in run.events("raise") if one["text"].partition(": ")[2] in tokens]
+            event: Mapping[str, Any] = raised[0] if raised else {}
             frame = run.own(frames_of(event.get("frames", ())))
             raise run.fail(
                 event.get("name", "validate_request"),

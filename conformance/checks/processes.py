@@ -123,7 +123,8 @@ def _not_copied(
     ctx: CheckContext, make: Callable[[object], object], error: Exception, says: str, hint: str
 ) -> Violation:
     """The violation of an instance that does not pickle or copy; it names what is in the way, if that is to be seen."""
-    for name, value in vars(ctx.platform).items():
+    held: dict[str, object] = ctx.platform.__dict__
+    for name, value in held.items():
         try:
             make(value)
         except Exception:
@@ -252,7 +253,8 @@ def _place_of_worker(ctx: CheckContext, config: Any) -> str:
     """`file:line` of the worker class that the config names, of what makes it where it defines that."""
     try:
         cls: Any = ctx.adapter.resolve(ctx.adapter.worker_cls_field(config))
-        return locate(vars(cls).get("__init__") or cls)
+        own: dict[str, Any] = dict(cls.__dict__)
+        return locate(own.get("__init__") or cls)
     except Exception:
         return ""  # config.worker-cls-importable has judged the name
 
