@@ -8,6 +8,7 @@ import io
 from typing import Any, Final
 
 from conformance.checks import _configs
+from conformance.checks.answers import DEVICE
 from conformance.context import CheckContext, describe, kind_of, short
 from conformance.model import NotRun, Skip, Violation
 from conformance.places import quoted
@@ -128,6 +129,8 @@ def engine_accepts(ctx: CheckContext) -> None:
         missing = ctx.device_missing()
         if missing and not isinstance(error, TypeError | AttributeError | NameError | KeyError):
             raise Skip(f"{missing}; {describe(error)}", "run the kit where the device is") from error
+        if not _lists_dtypes(ctx):
+            raise NotRun("supported_dtypes is no list of dtypes, see device.answers") from error
         raise ctx.fail(
             _hook_of(error),
             contract_says="The engine creates a config for an ordinary model, without any option of the user, "
@@ -146,6 +149,14 @@ def engine_accepts(ctx: CheckContext) -> None:
     moved = _configs.differences(before, dict(ctx.adapter.snapshot(config)))
     if moved:
         ctx.details["changed by a second run on the engine's config"] = _configs.spelled(moved)
+
+
+def _lists_dtypes(ctx: CheckContext) -> bool:
+    """Say whether the platform's list of dtypes, from which the engine takes one, is such a list."""
+    try:
+        return DEVICE["supported_dtypes"].accepts(ctx.platform.supported_dtypes)
+    except Exception:
+        return False
 
 
 def _instead_of(ctx: CheckContext, error: BaseException) -> str:

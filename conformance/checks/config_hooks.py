@@ -19,7 +19,13 @@ from conformance.remedies import instead
 @check(
     "config.plain",
     group="config_hooks",
-    needs=("platform.instantiable", "members.kinds", "members.engine-calls"),
+    needs=(
+        "platform.instantiable",
+        "identity.enum",
+        "identity.device-type",
+        "members.kinds",
+        "members.engine-calls",
+    ),
     asks=_configs.HOOKS,
     why="Every start of the engine runs these hooks on a config like this one.",
     hint="Let the config hooks run on a plain config without a device.",

@@ -252,6 +252,10 @@ def other_thread(ctx: CheckContext) -> None:
                 ctx.details[member] = describe(first)  # judged by the checks of its answer
                 continue
             other = _in_thread(ask)
+            again = _outcome(ask) if isinstance(other, BaseException) else first
+            if isinstance(again, BaseException):
+                ctx.details[member] = describe(again)  # it raises the second time, in whatever thread
+                continue
             if isinstance(other, BaseException):
                 did = f"in another thread it raised {describe(other)}; in the main thread it gave {kind_of(first)}"
             elif type(other) is not type(first):

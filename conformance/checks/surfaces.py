@@ -199,17 +199,19 @@ def _spelled(picked: Picked, name: str) -> str:
 @check(
     "pickers.signatures",
     group="pickers",
-    needs=("members.kinds", "identity.device-type"),
+    needs=("members.kinds", "identity.enum", "identity.device-type"),
     why="The engine makes and calls picked classes as it calls its own; another signature is a TypeError in a run.",
     hint="Copy the signature from the engine's base class of the component.",
 )
 def signatures(ctx: CheckContext) -> None:
     """Every method of a picked class takes the calls that the engine makes of it."""
+    required = {one.picker: one.required for one in ctx.adapter.picked()}
     findings: list[Finding] = []
     for picked in _picked(ctx):
         for name, raw, original, source in _own_methods(ctx, picked.cls):
             fault = _fault(ctx, picked, name, raw, original)
-            if fault is None:
+            # That a required one is None, the check of the picked class's surface tells.
+            if fault is None or (raw is None and name in required.get(picked.member, ())):
                 continue
             says, did, hint = fault
             findings.append(
@@ -272,7 +274,7 @@ def _fault(
 @check(
     "pickers.complete",
     group="pickers",
-    needs=("members.kinds", "identity.device-type"),
+    needs=("members.kinds", "identity.enum", "identity.device-type"),
     why="What the engine calls of a picked class in every run of its kind may not be left to raise.",
     hint="Implement the method; where the device cannot do it, let the picker raise NotSupported instead.",
 )
