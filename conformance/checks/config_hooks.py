@@ -170,7 +170,8 @@ def valid(ctx: CheckContext) -> None:
 @check(
     "config.block-size",
     group="config_hooks",
-    needs=("config.valid",),
+    needs=("members.kinds", "members.engine-calls", "config.valid"),
+    asks=("update_block_size_for_backend",),
     why="Workers call this after the model is loaded; a size that is no positive number stops the cache.",
     hint="Leave the hook to the base class, or set cache_config.block_size to a size your backend accepts.",
 )

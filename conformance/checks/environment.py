@@ -348,7 +348,7 @@ def _moved(ctx: CheckContext, config: Any, name: str, value: str | None) -> tupl
     "config.environment-reaches-workers",
     group="config_hooks",
     severity="should",
-    needs=("config.environment-kept",),
+    needs=("identity.lists", "config.environment-kept"),
     why="Workers on other machines get only the variables that the engine copies or the platform lists.",
     hint="List the variables that your hooks set in additional_env_vars.",
 )

@@ -130,12 +130,19 @@ def give_device(platform: Any, config: EngineConfig) -> None:
     """Make the device part of a config from the platform.
 
     Raises:
-        NotRun: the platform's device type is not what a config takes.
+        NotRun: the platform's device type is not what a config takes, or the platform cannot be asked.
     """
     from platform_abc.config import DeviceConfig
     from platform_abc.errors import ConfigError
 
-    device = "cpu" if platform.uses_host_device_handling() else platform.device_type
+    try:
+        on_host = platform.uses_host_device_handling()
+    except Exception as error:
+        # What it asks are predicates, and those have checks of their own.
+        raise NotRun(
+            f"uses_host_device_handling raises {type(error).__name__}: {error}, see identity.predicates"
+        ) from error
+    device = "cpu" if on_host else platform.device_type
     try:
         config.device_config = DeviceConfig(device=device, device_type=platform.device_type)
     except ConfigError as error:

@@ -51,7 +51,6 @@ _IGNORED: Final = (
     "register_triton_kernel_overrides",
     "set_device",
     "swap_out_blocks_to_host",
-    "update_block_size_for_backend",
     "validate_environ",
     "validate_request",
     "verify_model_arch",
