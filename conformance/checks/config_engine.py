@@ -25,6 +25,26 @@ _PROBES: Final = (
 )
 """Options that an engine may have, with a value that is nobody's default."""
 
+_ASKED: Final = (
+    *_configs.HOOKS,
+    "check_if_supports_dtype",
+    "check_max_model_len",
+    "get_compile_backend",
+    "get_default_ir_op_priority",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_total_memory",
+    "has_device_capability",
+    "is_tpu",
+    "support_hybrid_kv_cache",
+    "support_static_graph_mode",
+    "use_custom_allreduce",
+    "uses_host_device_handling",
+    "validate_environ",
+    "verify_quantization",
+)
+"""What an engine asks while it makes a config."""
+
 
 @check(
     "config.parser-usable",
@@ -108,6 +128,7 @@ def _prints(ctx: CheckContext, parser: Any) -> None:
     group="config_hooks",
     needs=(
         "members.kinds",
+        "members.engine-calls",
         "config.plain",
         "config.valid",
         "config.worker-cls",
@@ -115,6 +136,7 @@ def _prints(ctx: CheckContext, parser: Any) -> None:
         "config.pre-register",
         "config.requests",
     ),
+    asks=_ASKED,
     why="After the hooks the engine checks and completes the config; a choice that it refuses ends each start.",
     hint="Write values that the engine itself accepts for your platform.",
 )

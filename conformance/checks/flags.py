@@ -102,7 +102,7 @@ def _raises(call: Callable[..., object], *args: object) -> BaseException | None:
 @check(
     "capabilities.quantization",
     group="capabilities",
-    needs=("identity.lists", "members.engine-calls"),
+    needs=("identity.lists", "members.kinds", "members.engine-calls"),
     asks=("verify_quantization",),
     why="The engine asks verify_quantization; a listed method that it refuses, or one that it lets pass, misleads.",
     hint="Let verify_quantization follow supported_quantization, as the base does.",
@@ -189,7 +189,7 @@ def _alike(name: str, known: set[str]) -> str:
 @check(
     "device.dtypes",
     group="device",
-    needs=("device.answers", "members.engine-calls"),
+    needs=("device.answers", "members.kinds", "members.engine-calls"),
     asks=("check_if_supports_dtype",),
     why="The engine picks the model's dtype from the list, and a worker then asks whether the device has it.",
     hint="List each dtype once, and accept in check_if_supports_dtype what you list.",
