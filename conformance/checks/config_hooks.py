@@ -286,27 +286,31 @@ _LISTS: Final = {
 }
 """Start-up hooks that are asked for each entry of a list of the platform's own."""
 
+_STARTS: Final = (
+    "log_warnings",
+    "validate_environ",
+    "verify_model_arch",
+    "register_custom_kv_cache_specs",
+    "get_default_ir_op_priority",
+    "verify_quantization",
+    "check_if_supports_dtype",
+    "check_runner_kv_caches_multi_layer",
+)
+"""Hooks of a start besides those that make the config."""
+
 
 @check(
     "config.startup-hooks",
     group="config_hooks",
-    needs=("config.plain",),
+    needs=("members.kinds", "config.plain"),
+    asks=_STARTS,
     why="The engine calls these at every start; an exception for an ordinary model ends it.",
     hint="Raise only for what the platform really does not support, and say what.",
 )
 def startup_hooks(ctx: CheckContext) -> None:
     """The other hooks of a start accept an ordinary model and what the platform itself declares."""
     violations: list[Violation] = []
-    for member in (
-        "log_warnings",
-        "validate_environ",
-        "verify_model_arch",
-        "register_custom_kv_cache_specs",
-        "get_default_ir_op_priority",
-        "verify_quantization",
-        "check_if_supports_dtype",
-        "check_runner_kv_caches_multi_layer",
-    ):
+    for member in _STARTS:
         if not ctx.overridden(member):
             continue
         calls: list[tuple[Any, ...]] = [one.args for one in ctx.adapter.arguments(member)]

@@ -24,7 +24,7 @@ _QUERIES: Final = (
     "get_device_capability",
     "num_compute_units",
 )
-_NEEDS: Final = ("device.ids",)
+_NEEDS: Final = ("members.kinds", "members.engine-calls", "device.ids")
 _LISTS: Final[tuple[tuple[str, tuple[int, ...]], ...]] = (
     ("0", (0,)),
     ("1", (1,)),
@@ -226,7 +226,7 @@ def _asked(
 @check(
     "device.id-queries",
     group="device",
-    needs=("device.id-lists",),
+    needs=("members.kinds", "device.id-lists"),
     asks=_QUERIES,
     why="A query that forgets the device variable answers for another worker's card.",
     hint="Turn the device number into a physical one first, in every query that asks a management library.",

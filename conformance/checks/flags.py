@@ -34,7 +34,8 @@ def _yes(ctx: CheckContext, member: str) -> bool:
 @check(
     "capabilities.pin-memory",
     group="capabilities",
-    needs=(_ANSWERS, "device.answers"),
+    needs=("members.kinds", _ANSWERS, "device.answers"),
+    asks=("is_pin_memory_available",),
     why="The engine makes pinned buffers wherever the answer is True; where torch cannot, each of them raises.",
     hint="Answer False in is_pin_memory_available where torch cannot pin memory for your device.",
 )

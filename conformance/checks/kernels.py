@@ -55,8 +55,8 @@ def imports(ctx: CheckContext) -> None:
 @check(
     "kernels.weight-loader",
     group="kernel_hooks",
-    needs=("members.engine-calls",),
-    asks=("make_synced_weight_loader",),
+    needs=("members.kinds", "members.engine-calls"),
+    asks=("make_synced_weight_loader", "use_sync_weight_loader"),
     why="Every parameter of the model is loaded through the wrapper; what it swallows is never loaded.",
     hint="Return a function that calls the original loader with all its arguments and returns its result.",
 )

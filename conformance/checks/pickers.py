@@ -343,7 +343,7 @@ def mla_prefill(ctx: CheckContext) -> None:
 @check(
     "pickers.vit-backend",
     group="pickers",
-    needs=("members.engine-calls",),
+    needs=("members.kinds", "members.engine-calls"),
     asks=("get_vit_attn_backend", "get_supported_vit_attn_backends"),
     why="Vision models check the answer against the platform's own list and stop where it is not in it.",
     hint="Return one of get_supported_vit_attn_backends().",
