@@ -57,7 +57,7 @@ def _wrong_kind(member: Member, raw: Any) -> tuple[str, str]:
     if member.kind not in _CALLED:
         return "", ""
     if isinstance(raw, property | functools.cached_property):
-        return "a property", f"Write `@classmethod` above `{name}`: the engine calls it."
+        return "a property", f"Replace `@property` above `{name}` by `@classmethod`: the engine calls it."
     if isinstance(raw, functools.partialmethod):
         raw = raw.func  # binds what it is made of
     if not _is_callable(raw):

@@ -94,11 +94,20 @@ def _failing(qualname: str, module: str, error: BaseException) -> QualnameError:
 def _missing_name(qualname: str, path: str, part: str, target: object) -> str:
     import difflib
 
-    close = difflib.get_close_matches(part, _public_names(target), n=1)
+    names = _public_names(target)
+    if isinstance(target, ModuleType):  # what it only imports from elsewhere is hardly what was meant
+        names = [name for name in names if _belongs(vars(target).get(name), target.__name__)]
+    close = difflib.get_close_matches(part, names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     if _read(_read(target, "__spec__"), "_initializing"):
         hint = "; it is still being imported, so its names are not there yet (a circular import)"
     return f"{qualname!r}: {path} has no name {part!r}{hint}"
+
+
+def _belongs(value: object, module: str) -> bool:
+    """Say whether a value was defined in a module, or in one below it; most plain values do not tell."""
+    home = _read(value, "__module__")
+    return not isinstance(home, str) or f"{home}.".startswith(f"{module}.")
 
 
 def _is_package(module: object) -> bool:

@@ -68,6 +68,13 @@ def test_a_missing_submodule_is_a_missing_module(package: Path) -> None:
         resolve_obj_by_qualname("qn_pkg.nope.Name")
 
 
+def test_what_a_module_only_imports_is_not_suggested(package: Path) -> None:
+    """A base class that the module imports has a close name, and is not what the vendor meant."""
+    (package / "mod.py").write_text("from collections import OrderedDict\nclass Other: pass\n")
+    with pytest.raises(MissingName, match="has no name 'OrderedDicts'$"):
+        resolve_obj_by_qualname("qn_pkg.mod.OrderedDicts")
+
+
 def test_a_missing_name_suggests_a_close_one(package: Path) -> None:
     """A typo in the class name is answered with the name that is there."""
     (package / "mod.py").write_text("class MyPlatform: pass\n")
