@@ -33,17 +33,17 @@ _every_mutant = pytest.mark.parametrize(
 )
 
 
-def _judged(session: pytest.Session, depth: Depth, asking: set[str]) -> Mapping[str, Results]:
+def _judged(session: pytest.Session, depth: Depth, asking: Mapping[str, bool]) -> Mapping[str, Results]:
     """The results of the platforms that the selected tests ask for, by key.
 
     Args:
-        asking: the names of the test functions.
+        asking: the names of the test functions, and whether each is about the twin.
     """
     wanted: list[dict[str, Any]] = []
     for item in session.items:
         if isinstance(item, pytest.Function) and item.originalname in asking:
-            mutant = item.callspec.params["mutant"]
-            wanted += [request("native", mutant, twin=twin, depth=depth) for twin in (False, True)]
+            twin = asking[item.originalname]
+            wanted.append(request("native", item.callspec.params["mutant"], twin=twin, depth=depth))
     return judge_all("native", merged(wanted))
 
 
@@ -54,9 +54,9 @@ def named(request: pytest.FixtureRequest) -> Mapping[str, Results]:
         request.session,
         "wanted",
         {
-            test_a_mutant_is_named_by_its_own_check.__name__,
-            test_a_twin_passes_that_check.__name__,
-            test_the_text_is_the_one_that_is_kept.__name__,
+            test_a_mutant_is_named_by_its_own_check.__name__: False,
+            test_a_twin_passes_that_check.__name__: True,
+            test_the_text_is_the_one_that_is_kept.__name__: False,
         },
     )
 
@@ -65,7 +65,9 @@ def named(request: pytest.FixtureRequest) -> Mapping[str, Results]:
 def whole(request: pytest.FixtureRequest) -> Mapping[str, Results]:
     """What every check says that needs no interpreter of its own."""
     return _judged(
-        request.session, "forked", {test_no_other_check_fails.__name__, test_a_twin_fails_nothing.__name__}
+        request.session,
+        "forked",
+        {test_no_other_check_fails.__name__: False, test_a_twin_fails_nothing.__name__: True},
     )
 
 
@@ -83,6 +85,7 @@ def test_a_mutant_is_named_by_its_own_check(named: Mapping[str, Results], mutant
         assert finding["platform_did"] != finding["contract_says"]
 
 
+@pytest.mark.twins
 @_every_mutant
 def test_a_twin_passes_that_check(named: Mapping[str, Results], mutant: Mutant) -> None:
     """The same platform without the fault passes the check that names it."""
