@@ -55,11 +55,13 @@ class Runner:
     expected: Mapping[str, ExpectedFailure] = attrs.field(factory=dict[str, ExpectedFailure])
     _answers: dict[str, Answer] = attrs.field(factory=dict[str, Answer])
     _coming: list[str] = attrs.field(factory=list[str])
+    _later: list[str] = attrs.field(factory=list[str])
 
     def result(self, check_id: str) -> CheckResult:
         """The result of a check; runs it, and what it needs, unless that has been done."""
         self._look_ahead(check_id)
         answer = self.answer(check_id)
+        self._begin_ready()
         check = self.checks[check_id]
         outcome, reason = answer.outcome, answer.reason
         details = dict(answer.details)
@@ -82,16 +84,27 @@ class Runner:
         """
         wanted = [self.checks[check_id] for check_id in check_ids]
         self._coming = [one.id for one in wanted if one.where == "fork" and one.level <= Level.CONTRACT]
-        for one in wanted:
-            # One that needs another of its kind would have to wait for it here.
-            mine = one.where == "fresh" and not self._needs_fresh(one)
-            if mine and one.id not in self._answers and self._obstacle(one) is None:
-                self.source.begin(one.id, one.limit(self.source.limit))
+        self._later = [one.id for one in wanted if one.where == "fresh"]
+        self._begin_ready()
 
-    def _needs_fresh(self, check: Check) -> bool:
-        """Say whether a check needs one, at whatever remove, that waits for an interpreter of its own."""
+    def _begin_ready(self) -> None:
+        """Start those that are to be started and need no answer any more of another of their kind.
+
+        To wait here for such an answer would keep everything else waiting.
+        """
+        for name in list(self._later):
+            if name in self._answers:
+                self._later.remove(name)
+            elif self._fresh_needs(self.checks[name]) <= self._answers.keys():
+                self._later.remove(name)
+                check = self.checks[name]
+                if self._obstacle(check) is None and name not in self._answers:
+                    self.source.begin(name, check.limit(self.source.limit))
+
+    def _fresh_needs(self, check: Check) -> set[str]:
+        """The checks that a check needs, at whatever remove, and that wait for an interpreter of their own."""
         needs = [self.checks[name] for name in check.needs]
-        return any(need.where == "fresh" or self._needs_fresh(need) for need in needs)
+        return {need.id for need in needs if need.where == "fresh"}.union(*map(self._fresh_needs, needs))
 
     def _look_ahead(self, check_id: str) -> None:
         """Start a check that comes later beside this one, if a core is free and what it needs has run.

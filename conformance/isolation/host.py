@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import os
 import select
 import shutil
@@ -44,7 +45,7 @@ from conformance.isolation.forked import (
 from conformance.isolation.fresh import Starter
 from conformance.isolation.inline import run_inline
 from conformance.isolation.wire import Channel, Closed, Message
-from conformance.model import Outcome, Skip
+from conformance.model import Level, Outcome, Skip
 from conformance.perform import perform
 from conformance.problems import UsageProblem
 from conformance.target import FailedImport, Tampered, Target, exists, load, must_be_class, require_top
@@ -110,7 +111,8 @@ def _serve(channel: Channel, boot: Mapping[str, Any], session: Session) -> None:
         task, limit, name = session.task(request), float(request["limit"]), str(request.get("id"))
         if request["do"] == "begin":
             busy = sum(reaper.runs(one.pid) for one in early.values())
-            free = not inline and (not request["spare"] or busy < slots.cores() - 1)
+            free = not inline and not session.is_alone(name)
+            free = free and (not request["spare"] or busy < slots.cores() - 1)
             if free and name not in early:
                 early[name] = begin(task, limit, scratch, close=lambda: os.close(channel.descriptor))
             channel.send({"begun": free})
@@ -168,6 +170,11 @@ class Session:
     adapter: Adapter
     starter: Starter
     checks_from: str | None
+
+    def is_alone(self, check_id: str) -> bool:
+        """Say whether a check may use a device that others cannot use meanwhile; the host's processor is none."""
+        needs_device = checks_of(self.checks_from)[check_id].level >= Level.DEVICE
+        return needs_device and inspect.getattr_static(self.cls, "device_type", None) != "cpu"
 
     def task(self, request: Message) -> Task:
         """What a child does for a request: a check by its id, or the facts for the report."""
