@@ -6,7 +6,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from conformance.context import CheckContext, describe, kind_of, locate
@@ -64,6 +64,16 @@ def resolve_class(ctx: CheckContext, member: str, qualname: Any, says: str) -> t
     return found
 
 
+def _hidden(cls: type, name: str) -> bool:
+    """Say whether a class sets a name to None that one of its bases has."""
+    return any(name in vars(one) for one in cls.__mro__)
+
+
+def _lacks(cls: type, names: Sequence[str]) -> str:
+    """What a class does not have, as the end of a sentence."""
+    return ", ".join(f"sets {one} to None" if _hidden(cls, one) else f"has no {one}" for one in names)
+
+
 def surface(ctx: CheckContext, member: str, cls: type, picked: PickedBase) -> None:
     """Fail unless a picked class derives from what the engine expects and is whole.
 
@@ -86,8 +96,10 @@ def surface(ctx: CheckContext, member: str, cls: type, picked: PickedBase) -> No
         raise ctx.fail(
             member,
             contract_says=f"The engine uses {', '.join(picked.required)} of what `{member}` names.",
-            platform_did=f"{name} has no {', '.join(lacking)}",
-            hint=f"Define {', '.join(lacking)} in {cls.__name__}.",
+            platform_did=f"{name} {_lacks(cls, lacking)}",
+            hint=f"Define {', '.join(lacking)} in {cls.__name__}, or remove what sets it to None."
+            if any(_hidden(cls, one) for one in lacking)
+            else f"Define {', '.join(lacking)} in {cls.__name__}.",
             location=where,
         )
     still_abstract = sorted(getattr(cls, "__abstractmethods__", ()))

@@ -121,8 +121,9 @@ def code_changes(before: Picture, after: Picture) -> list[str]:
         new = after.code.get((holder, name))
         if new is old or _is_submodule(holder, name, new):
             continue
-        by = getattr(new, "__module__", None) or getattr(new, "__name__", None)
-        said.append(f"{holder}.{name} is {'gone' if new is None else f'replaced by one of {by}'}")
+        by = ".".join(filter(None, (getattr(new, "__module__", ""), getattr(new, "__qualname__", ""))))
+        by = by or getattr(new, "__name__", type(new).__name__)
+        said.append(f"{holder}.{name} is {'gone' if new is None else f'replaced by {by}'}")
     return _some(said)
 
 

@@ -153,8 +153,10 @@ def environment(ctx: CheckContext) -> None:
                     platform_did=f"after importing and calling it, {did}",
                     member=function,
                     location=said["place"] or function,
-                    hint="Write os.environ.setdefault(…) for a variable of your own, and move what sets the engine's into a "
-                    "config hook.",
+                    hint="Move what sets the engine's variables into a config hook; os.environ.setdefault does not help "
+                    "there. For a variable of your own, write os.environ.setdefault(…)."
+                    if foreign
+                    else "Write os.environ.setdefault(…), so that what the user had set stays.",
                 )
             )
     raise_all(findings)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from conformance.context import CheckContext, is_a, kind_of
+from conformance.context import CheckContext, is_a, kind_of, short
 from conformance.model import NotRun, Skip, Unsupported, Violation
 from conformance.registry import check
 
@@ -21,11 +21,13 @@ class Expected:
         text: ends the sentence "`member` answers with …".
         accepts: says whether an answer is that.
         may_decline: NotSupported is an answer too.
+        steady: it is the same each time.
     """
 
     text: str
     accepts: Callable[[Any], bool]
     may_decline: bool = False
+    steady: bool = False
 
 
 def _is_bool(value: Any) -> bool:
@@ -88,7 +90,7 @@ def _stops_gradients(value: Any) -> bool:
         with value:
             return torch.is_inference_mode_enabled() or not torch.is_grad_enabled()
     except Exception:
-        return False  # it cannot be entered
+        return True  # what it raises may be for want of the device
 
 
 _BOOL: Final = Expected("True or False, a real bool", _is_bool)
@@ -156,17 +158,9 @@ def judge(ctx: CheckContext, expected: Iterable[tuple[str, Expected]]) -> None:
         hint = f"Return from `{member}` {what.text}."
         try:
             with ctx.adapter.active(ctx.platform):
-                for call, answer in _answers(ctx, member, says, hint):
-                    if not what.accepts(answer):
-                        violations.append(
-                            ctx.fail(
-                                member,
-                                contract_says=says,
-                                platform_did=f"{call} gave {kind_of(answer)}",
-                                hint=hint,
-                            )
-                        )
-                        break
+                answers = list(_answers(ctx, member, says, hint))
+                again = list(_answers(ctx, member, says, hint)) if what.steady else answers
+            violations += _misanswered(ctx, member, what, answers, again)
         except Skip as skip:
             skipped.append(skip)
         except NotRun as reason:
@@ -189,6 +183,36 @@ def judge(ctx: CheckContext, expected: Iterable[tuple[str, Expected]]) -> None:
         raise Violation(*(finding for one in violations for finding in one.findings))
     if skipped:
         raise skipped[0]
+
+
+def _misanswered(
+    ctx: CheckContext,
+    member: str,
+    what: Expected,
+    answers: Iterable[tuple[str, Any]],
+    again: Iterable[tuple[str, Any]],
+) -> list[Violation]:
+    """The first answer that is none of those expected, or that is another one when asked again."""
+    for (call, answer), (_, other) in zip(answers, again, strict=True):
+        if not what.accepts(answer):
+            return [
+                ctx.fail(
+                    member,
+                    contract_says=f"`{member}` answers with {what.text}.",
+                    platform_did=f"{call} gave {kind_of(answer)}",
+                    hint=f"Return from `{member}` {what.text}.",
+                )
+            ]
+        if other is not answer and other != answer:
+            return [
+                ctx.fail(
+                    member,
+                    contract_says=f"`{member}` tells a fact of the device: it answers the same each time.",
+                    platform_did=f"{call} gave {short(answer)}, and {short(other)} when asked again",
+                    hint=f"Compute the answer of `{member}` from the device alone, or keep the first one.",
+                )
+            ]
+    return []
 
 
 def _answers(ctx: CheckContext, member: str, says: str, hint: str) -> Iterable[tuple[str, Any]]:

@@ -416,8 +416,10 @@ def requests(ctx: CheckContext) -> None:
                 changed = next((pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]), None)
                 if changed is not None:
                     violations.append(_changes_request(ctx, member, *changed))
-                elif not is_number and answer is False:
+                    break
+                if not is_number and answer is False:
                     violations.append(_unread(ctx, member, spell(member, call)))
+                    break
                 good = isinstance(answer, int) and not isinstance(answer, bool) and answer >= 1
                 if is_number and not good:
                     violations.append(

@@ -80,7 +80,7 @@ def _judge(ctx: CheckContext) -> tuple[list[str], list[Finding]]:
         return [], []
     noted = _Asked()
     findings = list(_with(ctx, base, noted, "no option"))
-    findings += _with(ctx, base, dict(_UNKNOWN), "options that are nobody's")
+    findings += _with(ctx, base, dict(_UNKNOWN), f"{short(_UNKNOWN)}, options of somebody else")
     keys = list(dict.fromkeys([*noted.asked, *_spelled(ctx)]))[:_MOST]
     for key in keys:
         for value in _EMPTY:
@@ -106,11 +106,17 @@ def _with(ctx: CheckContext, base: Any, value: Any, told: str, key: str = "") ->
                 continue  # a refusal that names the option, whatever its type
             yield ctx.finding(
                 one.member,
-                contract_says=f"`{one.member}` bears {_OPTIONS} = {short(told)}, or refuses it with a "
+                contract_says=f"`{one.member}` bears {_OPTIONS} = {told}, or refuses it with a "
                 "ValueError that names the option.",
                 platform_did=one.platform_did,
-                hint="Read it with .get and a default, test a section for None before reading inside it: "
-                f'`(vllm_config.{_OPTIONS} or {{}}).get("{key or "name"}") or {{}}`.',
+                hint=f"Read {f'{key!r}' if key else 'your own options by their names'} with .get and a default, test a "
+                f'section for None before reading inside it: `(vllm_config.{_OPTIONS} or {{}}).get("{key or "…"}") or '
+                "{}`"
+                + (
+                    "."
+                    if key
+                    else ". Do not loop over the dict: what is not yours may be None, a list or a number."
+                ),
                 location=one.location,
             )
 

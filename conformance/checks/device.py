@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from conformance.checks.answers import Expected, judge
 from conformance.context import CheckContext, is_a, kind_of, short
-from conformance.model import Level, NotRun, Skip, Unsupported
+from conformance.model import Level, Skip, Unsupported
 from conformance.registry import check
 
 _NEEDS: Final = ("members.kinds", "members.engine-calls", "identity.torch-device")
@@ -21,12 +21,26 @@ def _is_text(value: Any) -> bool:
 
 
 _FACTS: Final = (
-    ("get_device_name", Expected("the device's name, non-empty text", _is_text, may_decline=True)),
-    ("get_device_uuid", Expected("the device's identifier, non-empty text", _is_text, may_decline=True)),
-    ("num_compute_units", Expected("a whole number, at least 1", _is_count, may_decline=True)),
+    (
+        "get_device_name",
+        Expected("the device's name, non-empty text", _is_text, may_decline=True, steady=True),
+    ),
+    (
+        "get_device_uuid",
+        Expected("the device's identifier, non-empty text", _is_text, may_decline=True, steady=True),
+    ),
+    (
+        "num_compute_units",
+        Expected("a whole number, at least 1", _is_count, may_decline=True, steady=True),
+    ),
     (
         "get_all_gpu_pci_bus_ids",
-        Expected("a dict: device number to bus id", lambda value: isinstance(value, dict), may_decline=True),
+        Expected(
+            "a dict: device number to bus id",
+            lambda value: isinstance(value, dict),
+            may_decline=True,
+            steady=True,
+        ),
     ),
 )
 
@@ -44,29 +58,6 @@ def facts(ctx: CheckContext) -> None:
     """Name, identifier, units and bus ids of device 0 have their documented types."""
     ctx.need_device()
     judge(ctx, _FACTS)
-    _same_again(ctx)
-
-
-def _same_again(ctx: CheckContext) -> None:
-    """Fail for a fact that is another one when it is asked for again."""
-    for member, _ in _FACTS:
-        if not ctx.overridden(member):
-            continue
-        says = f"`{member}` tells a fact of the device: it answers the same each time."
-        hint = f"Compute the answer of `{member}` from the device alone, or keep the first one."
-        try:
-            first, again = (list(ctx.ask_all(member, contract_says=says, hint=hint)) for _ in range(2))
-        except (NotRun, Skip, Unsupported) as reason:
-            ctx.details[member] = str(reason)
-            continue
-        for (call, one), (_, other) in zip(first, again, strict=True):
-            if one != other:
-                raise ctx.fail(
-                    member,
-                    contract_says=says,
-                    platform_did=f"{call} gave {short(one)}, and {short(other)} when asked again",
-                    hint=hint,
-                )
 
 
 @check(

@@ -22,6 +22,9 @@ def _need_fallback(ctx: CheckContext) -> None:
         raise Unsupported("the installed engine's base class has no fallback for unknown names")
 
 
+_END: Final = "In `__getattr__`, end with `return super().__getattr__(key)` for every name that is not the platform's own,"
+
+
 @check(
     "fallback.unknown-name",
     group="device",
@@ -36,14 +39,14 @@ def unknown_name(ctx: CheckContext) -> None:
         value = getattr(ctx.platform, _UNKNOWN)
     except Exception as error:
         raise ctx.raised(
-            "__getattr__", error, contract_says=says, hint="Remove `__getattr__` from the class."
+            "__getattr__", error, contract_says=says, hint=f"{_END} without raising before it."
         ) from error
     if value is not None:
         raise ctx.fail(
             "__getattr__",
             contract_says=says,
             platform_did=f"platform.{_UNKNOWN} is {kind_of(value)}",
-            hint="Remove `__getattr__` from the class: an invented answer hides a missing member.",
+            hint=f"{_END} as it is: an answer in the place of None hides a missing member.",
         )
 
 
@@ -88,8 +91,9 @@ def live(ctx: CheckContext) -> None:
     runtime: Any = getattr(torch, device_type, None)
     if runtime is None:
         raise Skip(f"torch has no torch.{device_type} here", "install the torch extension of the device")
+    value: object = None
     for what in ("a new name", "a replaced value"):
-        value = object()
+        last, value = value, object()
         setattr(runtime, _PROBE, value)
         try:
             answer = getattr(ctx.platform, _PROBE, None)
@@ -100,8 +104,15 @@ def live(ctx: CheckContext) -> None:
                 "__getattr__",
                 contract_says=f"A name that torch.{device_type} has is answered with that very object, "
                 "looked up at each read.",
-                platform_did=f"for {what} in torch.{device_type} the platform answered {kind_of(answer)}",
-                hint="Remove `__getattr__` from the class, and keep no copies of torch's functions.",
+                platform_did=f"for {what} in torch.{device_type} the platform answered "
+                + (
+                    "None"
+                    if answer is None
+                    else "the value that was there before"
+                    if answer is last
+                    else kind_of(answer)
+                ),
+                hint=f"{_END} without keeping the answer.",
             )
 
 

@@ -48,7 +48,7 @@ def specified(ctx: CheckContext) -> None:
             "_enum",
             contract_says="A platform says in `_enum` which kind of device it is.",
             platform_did="`_enum` is PlatformEnum.UNSPECIFIED, the placeholder for 'no device was found'",
-            hint="Write `_enum = PlatformEnum.OOT` in the class, or check the class that serves a device.",
+            hint="Write `_enum = PlatformEnum.OOT` in the class, or give the kit the class that serves your device.",
         )
 
 

@@ -53,7 +53,11 @@ def _wrong_kind(member: Member, raw: Any) -> tuple[str, str]:
             return "", ""
         if isinstance(getattr(raw, "__func__", None), property):
             return "", ""  # a class property, as Python 3.11 still has them
-        return "a function", f"Write `@property` above `{name}`: the engine reads it without calling it."
+        above = "" if inspect.isfunction(raw) else ", in place of what stands there"
+        return (
+            "a function",
+            f"Write `@property` above `{name}`{above}: the engine reads it without calling it.",
+        )
     if member.kind not in _CALLED:
         return "", ""
     if isinstance(raw, property | functools.cached_property):

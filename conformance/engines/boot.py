@@ -103,11 +103,11 @@ class Boot:
         status: the front end's exit status, negative for a signal; None if it was ended.
         seconds: that it took.
         limit: the seconds that it had.
-        result: what the front end wrote: `answer` or `error`; empty if nothing.
+        result: what the front end wrote: `answer` or `error`, and `memory`, what was shared then; empty if nothing.
         events: what each process noted, in order of time.
         stacks: where the threads of a hanging process stood, innermost frame first, by process.
         left: processes that outlived the engine, as their command lines.
-        memory: names of shared memory that outlived it.
+        memory: names of shared memory that were left when it was closed.
         output: the last lines that were printed.
     """
 
@@ -133,7 +133,7 @@ class _Watch:
 
     def run(self) -> Boot:
         """Start the front end and stay until nothing of it is left."""
-        before = _memory()
+        before = shared_memory()
         started = time.monotonic()
         with (self.folder / "output").open("wb") as output:
             front = subprocess.Popen(
@@ -152,7 +152,10 @@ class _Watch:
         reaper.kill_tree(front.pid)
         reaper.sweep(keep=set())
         front.wait()
-        memory = sorted((self.mapped & _memory()) - before)
+        result, events = self._result(), self._events()
+        # What was mapped for moments only, no look at the processes may have met.
+        self.mapped |= {event["memory"] for event in events if event["what"] == "maps"}
+        memory = sorted(self.mapped & {*result.get("memory", ()), *shared_memory()} - before)
         for name in memory:
             with contextlib.suppress(OSError):
                 Path(name).unlink()
@@ -161,8 +164,8 @@ class _Watch:
             status=status,
             seconds=round(seconds, 1),
             limit=self.plan.seconds,
-            result=self._result(),
-            events=self._events(),
+            result=result,
+            events=events,
             stacks=stacks,
             left=left,
             memory=memory,
@@ -338,7 +341,8 @@ def _runs(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
-def _memory() -> set[str]:
+def shared_memory() -> set[str]:
+    """The shared memory of the machine, as paths; none where the system does not show it."""
     return {str(file) for file in Path(_MEMORY).glob("*")} if Path(_MEMORY).is_dir() else set()
 
 

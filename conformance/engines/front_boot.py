@@ -6,9 +6,11 @@ import importlib
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.engines.boot import shared_memory
 from conformance.engines.hooks_boot import FOLDER, FRONT, note, told
 
 RESULT: Final = "result.json"
@@ -17,17 +19,31 @@ RESULT: Final = "result.json"
 CLOSING: Final = "closing"
 """The step that is noted when everything has been generated."""
 
+_MOMENT: Final = 2.0
+"""Seconds in which the engine's other processes may end and take their shared memory with them."""
+
 
 def main() -> None:
     """Run the engine's `drive` with the settings on the command line."""
     settings: dict[str, Any] = json.loads(sys.argv[1])
     os.environ[FRONT] = str(os.getpid())
     note("start", "step")
+    before = shared_memory()
     module, _, name = str(settings["drive"]).partition(":")
     try:
         result = {"answer": getattr(importlib.import_module(module), name)(settings["layout"])}
     except BaseException as error:
         result = {"error": told(error)}
+    # Here, because what Python tracks of it is removed when this interpreter ends, and a user's goes on.
+    result["memory"] = _left(before)
     folder = Path(os.environ[FOLDER])
     (folder / "result.part").write_text(json.dumps(result, default=repr), encoding="utf-8")
     (folder / "result.part").rename(folder / RESULT)
+
+
+def _left(before: set[str]) -> list[str]:
+    """The shared memory that has come since and is still there a moment later."""
+    until = time.monotonic() + _MOMENT
+    while (left := shared_memory() - before) and time.monotonic() < until:
+        time.sleep(0.1)
+    return sorted(left)

@@ -44,7 +44,7 @@ _ENGINES: Final = frozenset({"vllm", "platform_abc", "platforms", "reference_eng
 _FRAME: Final = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _STARTS: Final = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn", "os.system"})
 _MAPS: Final = "mmap.__new__"
-_SHARED: Final = f"{os.sep}multiprocessing{os.sep}shared_memory.py:"
+_SHARED: Final = "/dev/shm/"  # noqa: S108  where Linux shows shared memory
 _write = os.write
 _leave = os._exit  # pyright: ignore[reportPrivateUsage]
 
@@ -246,7 +246,7 @@ def _own_caller(own: tuple[str, ...]) -> str:
 
 
 def _start_noter(own: tuple[str, ...]) -> Callable[[str, tuple[Any, ...]], None]:
-    """An audit hook that notes each process that the platform's own code starts, and shared memory that it makes."""
+    """An audit hook that notes each process that the platform's own code starts, and shared memory that is mapped."""
 
     def note_start(event: str, args: tuple[Any, ...]) -> None:
         if event in _STARTS:
@@ -254,13 +254,19 @@ def _start_noter(own: tuple[str, ...]) -> Callable[[str, tuple[Any, ...]], None]
             if any(one.partition(":")[0].startswith(own) for one in frames):
                 note(event, "starts", frames=frames)
         elif event == _MAPS:
-            frames = _callers()
-            if any(_SHARED in one for one in frames) and any(
-                one.partition(":")[0].startswith(own) for one in frames
-            ):
-                note(event, "maps", frames=frames)
+            name = _file_of(args[0])
+            if name.startswith(_SHARED):
+                note(event, "maps", frames=_callers(), memory=name)
 
     return note_start
+
+
+def _file_of(descriptor: object) -> str:
+    """The path behind a descriptor; empty where there is none to be seen."""
+    try:
+        return str(Path(f"/proc/self/fd/{descriptor}").readlink())
+    except OSError:
+        return ""
 
 
 def _noted_exit(status: int = 0) -> NoReturn:

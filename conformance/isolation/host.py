@@ -172,9 +172,12 @@ class Session:
     checks_from: str | None
 
     def is_alone(self, check_id: str) -> bool:
-        """Say whether a check may use a device that others cannot use meanwhile; the host's processor is none."""
-        needs_device = checks_of(self.checks_from)[check_id].level >= Level.DEVICE
-        return needs_device and inspect.getattr_static(self.cls, "device_type", None) != "cpu"
+        """Say whether a check may use a device that others cannot use meanwhile.
+
+        A platform of the kind CPU has none; others may call theirs `cpu` and still have a card.
+        """
+        kind = getattr(inspect.getattr_static(self.cls, "_enum", None), "name", "")
+        return kind != "CPU" and checks_of(self.checks_from)[check_id].level >= Level.DEVICE
 
     def task(self, request: Message) -> Task:
         """What a child does for a request: a check by its id, or the facts for the report."""

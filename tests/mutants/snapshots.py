@@ -34,7 +34,7 @@ _STABLE: Final = (
     # The folder in which the command runs, as a whole.
     (re.compile(re.escape(str(Path.cwd())) + r"(?![\w/])"), "<this folder>"),
     (re.compile(r"\bpsm_[0-9a-f]+"), "psm_…"),
-    (re.compile(r"`python3\.\d+ "), "`python "),
+    (re.compile(r"`python3(?:\.\d+)? "), "`python "),
     (re.compile(r"/tmp/[^\s:'\"`]*"), "/tmp/…"),
     (re.compile(r"(\.py|generated/\w+):\d+"), r"\1:…"),
     (re.compile(r"\b(line|pid|process) \d+\b"), r"\1 …"),

@@ -40,7 +40,7 @@ def test_a_good_run_answers_and_leaves_nothing(tmp_path: Path) -> None:
     """What the engine's driver returns comes back; nothing is left of the run."""
     found = boot(tmp_path, "good")
     assert (found.ended, found.status) == ("answered", 0)
-    assert found.result == {"answer": {"layout": "one-process"}}
+    assert found.result == {"answer": {"layout": "one-process"}, "memory": []}
     assert (found.left, found.memory, found.stacks) == ([], [], {})
     assert [event["name"] for event in found.events] == ["start", "closing"]
     assert not list((tmp_path / "tmp").glob("boot-*"))
