@@ -57,6 +57,7 @@ def judge_all(
     processes: int = PROCESSES,
     tell: bool = False,
     kept: Path | None = None,
+    measured: bool = True,
 ) -> dict[str, Results]:
     """Judge platforms and return the results of each by its key.
 
@@ -66,6 +67,7 @@ def judge_all(
         processes: how many run beside each other.
         tell: print on stderr how far it is.
         kept: a file to which each answer is added as a line; what was asked so before is not asked again.
+        measured: where coverage measures this process, also those that judge; it takes longer than they do.
 
     Raises:
         RuntimeError: a process ended before it had answered.
@@ -80,7 +82,7 @@ def judge_all(
     problems: list[str] = []
 
     def work() -> None:
-        process = _start(engine)
+        process = _start(engine, measured=measured)
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -132,8 +134,8 @@ def _answered(asked: Iterable[Mapping[str, Any]], kept: Path | None) -> dict[str
     return {one["answer"]["key"]: _seen(one["answer"]) for one in known if one["asked"] in wanted}
 
 
-def _start(engine: str) -> subprocess.Popen[str]:
-    env = dict(os.environ)
+def _start(engine: str, *, measured: bool) -> subprocess.Popen[str]:
+    env = {name: value for name, value in os.environ.items() if measured or not name.startswith("COVERAGE_")}
     env["OMP_NUM_THREADS"] = "1"
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH", "")]))
     return subprocess.Popen(
