@@ -29,6 +29,7 @@ def main() -> None:
     os.environ[FRONT] = str(os.getpid())
     note("start", "step")
     before = shared_memory()
+    result: dict[str, Any]
     module, _, name = str(settings["drive"]).partition(":")
     try:
         result = {"answer": getattr(importlib.import_module(module), name)(settings["layout"])}
