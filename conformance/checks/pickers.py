@@ -315,7 +315,6 @@ def _torch_compiles_with(name: str) -> bool:
     group="pickers",
     needs=("members.kinds", "members.engine-calls"),
     asks=("get_mla_prefill_backend_cls",),
-    engines=("native",),
     why="A model with latent attention makes the class while its layers are built, and looks no name up.",
     hint="Return the class itself, or raise ValueError with the reasons where no backend is valid.",
 )
@@ -328,7 +327,10 @@ def mla_prefill(ctx: CheckContext) -> None:
         f"`{member}` gives the class itself, unlike the other pickers; ValueError or NotSupported declines."
     )
     hint = f"Return a class from `{member}`, or raise ValueError with the reasons."
-    question = ctx.adapter.arguments(member)[0]
+    questions = ctx.adapter.arguments(member)
+    if not questions:
+        raise Unsupported(f"this engine does not ask for `{member}`")
+    question = questions[0]
     try:
         with ctx.adapter.active(ctx.platform):
             answer = ctx.ask(member, *question.args, contract_says=says, hint=hint, **question.kwargs)

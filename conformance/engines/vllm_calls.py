@@ -169,6 +169,19 @@ def _forward_context() -> list[Arguments]:
     ]
 
 
+def _latent_prefill() -> list[Arguments]:
+    """The question for a model with latent attention; none where this version has no such question."""
+    import torch
+
+    try:
+        module = importlib.import_module("vllm.v1.attention.backends.mla.prefill.selector")
+        sizes = module.MLADimensions(qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128)
+        question = module.MLAPrefillSelectorConfig(dtype=torch.bfloat16, mla_dimensions=sizes)
+    except (ImportError, AttributeError, TypeError):
+        return []
+    return [Arguments((question,))]
+
+
 def _no_streams() -> list[Arguments]:
     return [Arguments((None, None))]
 
@@ -187,6 +200,7 @@ _OWN: Final[Mapping[str, Callable[[], list[Arguments]]]] = {
     "pre_register_and_update": _with_and_without_parser,
     "set_additional_forward_context": _forward_context,
     "validate_request": _requests,
+    "get_mla_prefill_backend_cls": _latent_prefill,
     "enable_multi_stream_overlap": _no_streams,
     "get_attn_backend_cls": _nothing,  # its questions are the selector's
     "get_global_graph_pool": _nothing,  # it asks the device's runtime for a pool

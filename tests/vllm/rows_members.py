@@ -23,6 +23,7 @@ ROWS: Final[tuple[Mutant, ...]] = (
     Mutant("zoo_members:LoraOld", "pickers.signatures", "zoo_members:LoraNew"),
     Mutant("zoo_members:LoraLater", "pickers.complete", "zoo_members:LoraNew"),
     Mutant("zoo_members:CommunicatorOld", "pickers.signatures", "zoo_members:CommunicatorNew"),
+    Mutant("zoo_members:NamesLatentPrefill", "pickers.mla-prefill", "zoo_members:GivesLatentPrefill"),
     Mutant("zoo_members:NoBackend", "pickers.attn-backend.answered", "zoo_members:NamesCustom"),
     Mutant("zoo_members:NoRay", "identity.ray-key", "zoo_members:OwnHelpers"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from vllm.platforms.cpu import CpuPlatform
@@ -237,3 +238,18 @@ class MainThreadOnly(CpuPlatform):
         import signal
 
         signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+
+
+class NamesLatentPrefill(CpuPlatform):
+    """The picker of latent prefill answers with a name, as the other pickers do."""
+
+    @classmethod
+    def get_mla_prefill_backend_cls(cls, mla_selector_config: Any) -> Any:
+        return f"{__name__}.LatentPrefill"
+
+
+class GivesLatentPrefill(CpuPlatform):
+    @classmethod
+    def get_mla_prefill_backend_cls(cls, mla_selector_config: Any) -> Any:
+        module = importlib.import_module("vllm.v1.attention.backends.mla.prefill.base")
+        return type("Latent", (module.MLAPrefillBackend,), {})
