@@ -8,12 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks import kit, reads, startup, table
+from benchmarks import engine, kit, reads, startup, table
 from benchmarks.children import ChildFailed, environment
 from benchmarks.model import Row
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("start", "reads", "kit")
+PARTS = ("start", "reads", "engine", "kit")
 
 
 def measure(parts: list[str], repeats: int) -> list[Row]:
@@ -31,6 +31,8 @@ def measure(parts: list[str], repeats: int) -> list[Row]:
             check=True,
         )
         rows += reads.rows(json.loads(done.stdout.splitlines()[-1]))
+    if "engine" in parts:
+        rows += engine.measure(repeats)
     if "kit" in parts:
         rows += kit.measure(max(1, repeats // 2))
     return rows

@@ -83,7 +83,7 @@ def kernel_settings(ctx: CheckContext) -> None:
     "config.patches",
     group="config_hooks",
     severity="should",
-    needs=("config.plain", "config.class-state"),
+    needs=("config.plain", "config.startup-hooks", "config.class-state"),
     why="Other code in the process meets replaced functions, filters and logging that it did not ask for.",
     hint="Put what differs into your own worker and components instead of replacing the engine's or torch's.",
 )

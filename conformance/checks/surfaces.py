@@ -199,7 +199,8 @@ def _spelled(picked: Picked, name: str) -> str:
 @check(
     "pickers.signatures",
     group="pickers",
-    needs=("members.kinds", "identity.enum", "identity.device-type"),
+    # The worker's class is in a config that the hooks have seen.
+    needs=("members.kinds", "identity.enum", "identity.device-type", "config.plain"),
     why="The engine makes and calls picked classes as it calls its own; another signature is a TypeError in a run.",
     hint="Copy the signature from the engine's base class of the component.",
 )
@@ -274,7 +275,8 @@ def _fault(
 @check(
     "pickers.complete",
     group="pickers",
-    needs=("members.kinds", "identity.enum", "identity.device-type"),
+    # The worker's class is in a config that the hooks have seen.
+    needs=("members.kinds", "identity.enum", "identity.device-type", "config.plain"),
     why="What the engine calls of a picked class in every run of its kind may not be left to raise.",
     hint="Implement the method; where the device cannot do it, let the picker raise NotSupported instead.",
 )

@@ -8,9 +8,9 @@ from tests.mutants.row import Mutant
 
 ROWS: Final[tuple[Mutant, ...]] = (
     Mutant(
-        "zoo_activation:BackendByConfig",
+        "zoo_activation:FloatByConfig",
         "import-order.early-questions",
-        "zoo_activation:BackendPlainlyTwin",
+        "zoo_activation:FloatPlainlyTwin",
     ),
     Mutant("zoo_activation:HookAsksRuntime", "device.untouched-by-hooks", "zoo_activation:HookCountsTwin"),
     Mutant("zoo_activation:NameByRuntime", "device.untouched-by-questions", "zoo_activation:NamePlainlyTwin"),

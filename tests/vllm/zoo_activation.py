@@ -9,20 +9,20 @@ import torch
 from vllm.platforms.cpu import CpuPlatform
 
 
-class BackendByConfig(CpuPlatform):
-    """Takes a name that the engine reads while it is being imported from a part that imports it itself."""
+class FloatByConfig(CpuPlatform):
+    """Answers what the engine asks while it is being imported with a part that is not there yet."""
 
-    @property
-    def simple_compile_backend(self) -> str:  # type: ignore[override]
+    @classmethod
+    def fp8_dtype(cls) -> torch.dtype:
         from vllm.config import CompilationConfig
 
-        return "inductor" if CompilationConfig is not None else "eager"
+        return torch.float8_e4m3fn if CompilationConfig is not None else torch.float8_e5m2
 
 
-class BackendPlainlyTwin(CpuPlatform):
-    @property
-    def simple_compile_backend(self) -> str:  # type: ignore[override]
-        return "inductor"
+class FloatPlainlyTwin(CpuPlatform):
+    @classmethod
+    def fp8_dtype(cls) -> torch.dtype:
+        return torch.float8_e4m3fn
 
 
 class HookAsksRuntime(CpuPlatform):
