@@ -71,6 +71,11 @@ def triton_state(kind: TritonKind) -> TritonState:
     return _state(kind, os.getpid(), os.environ.get(INTERPRETER_VARIABLE, ""))
 
 
+def interpreted() -> bool:
+    """Say whether kernels run in Triton's interpreter in this process."""
+    return triton_state("cpu").interpreted
+
+
 @functools.cache
 def _state(kind: TritonKind, process: int, variable: str) -> TritonState:
     del process  # in the key only

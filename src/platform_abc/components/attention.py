@@ -71,6 +71,10 @@ class CommonAttentionMetadata:
 class AttentionMetadata:
     """What a backend's implementation reads in a step; each backend derives its own."""
 
+    replayable: ClassVar[bool] = False
+    """A static graph may be replayed with another step's: whatever differs then are values of tensors, or
+    attributes that are compared. An attrs class is taken apart for that."""
+
 
 M = TypeVar("M", bound=AttentionMetadata)
 

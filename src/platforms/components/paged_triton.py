@@ -13,9 +13,16 @@ import torch
 
 from platforms.components.torch_kernels import KEY, VALUE
 from platforms.components.triton_launch import ceiling, kernel, power_of_two
+from platforms.triton_state import interpreted
 
 _FEWEST: Final = 16
 """Smallest side of a matrix that the units for matrices take."""
+
+_TILE_BYTES: Final = 16 * 1024
+"""Bound of the keys of one tile; with the values, twice for loading ahead, 64 KiB stay on the chip."""
+
+_WIDE_ROW: Final = 512
+"""Bytes of a head from which on a program that has many rows would not fit the chip."""
 
 
 def attend(
@@ -52,15 +59,19 @@ def attend(
     block_size, kv_heads, head_size = keys.shape[1:]
     requests = seq_lens.shape[0]
     shared_by = query.shape[1] // kv_heads
+    padded = power_of_two(head_size, at_least=_FEWEST)
+    # The interpreter multiplies the bits of bfloat16 as if they were integers.
+    wide = query.dtype is torch.float32 or (query.dtype is torch.bfloat16 and interpreted())
+    row_bytes = padded * (4 if wide else 2)
     # A step of single tokens has few rows for a key head; a prompt fills larger tiles.
-    rows = power_of_two(shared_by, at_least=_FEWEST if max_query_len == 1 else 64)
+    few = max_query_len == 1 or row_bytes > _WIDE_ROW
+    rows = power_of_two(shared_by, at_least=_FEWEST if few else 4 * _FEWEST)
     query_tile = rows // shared_by
     tiles = ceiling(max_query_len, query_tile)
     if query.numel() == 0 or requests == 0 or tiles == 0:
         return
     if block_table.stride(1) != 1:
         block_table = block_table.contiguous()
-    padded = power_of_two(head_size, at_least=_FEWEST)
     kernel("attention", "paged_attention")[(tiles, requests, kv_heads)](
         out,
         query,
@@ -82,9 +93,8 @@ def attend(
         SHARED_BY=shared_by,
         QUERY_TILE=query_tile,
         ROWS=rows,
-        # Keys and values of a tile stay on the chip: 32 tokens of 256 float32 elements are 64 KiB.
-        KEY_TILE=32 if padded * query.element_size() > 256 else 64,
+        KEY_TILE=max(_FEWEST, min(64, _TILE_BYTES // row_bytes)),
         CAUSAL=causal,
         WINDOWED=window is not None,
-        HALVES=query.element_size() < 4,
+        WIDE=wide,
     )

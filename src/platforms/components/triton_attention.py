@@ -18,11 +18,11 @@ from platform_abc.components.attention import (
     MultipleOf,
 )
 from platform_abc.components.kernels import KERNELS
-from platform_abc.config_values import AttentionSelectorConfig
 from platforms import attention_choice
 from platforms.components import core_kernels, decoder_limits, paged_sdpa, paged_triton
 
 if TYPE_CHECKING:
+    from platform_abc.config_values import AttentionSelectorConfig
     from platform_abc.types import DeviceCapability
 
 WRITE: Final = core_kernels.write_cache.__name__
@@ -41,6 +41,8 @@ class TritonMetadata(AttentionMetadata):
         max_query_len: most new tokens of one request.
         causal: a token sees only itself and what comes before.
     """
+
+    replayable: ClassVar[bool] = True
 
     query_starts: torch.Tensor
     seq_lens: torch.Tensor
@@ -139,7 +141,9 @@ class TritonImpl(AttentionImpl[TritonMetadata]):
             return result.zero_()
         tokens = attn_metadata.num_tokens
         kv_shape = (-1, self.num_kv_heads, self.head_size)
-        KERNELS.get(WRITE)(key.reshape(kv_shape), value.reshape(kv_shape), kv_cache, attn_metadata.slot_mapping)
+        KERNELS.get(WRITE)(
+            key.reshape(kv_shape), value.reshape(kv_shape), kv_cache, attn_metadata.slot_mapping
+        )
         shaped = result.view(-1, self.num_heads, self.head_size)
         shaped[tokens:].zero_()
         paged_triton.attend(

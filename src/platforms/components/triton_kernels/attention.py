@@ -42,7 +42,7 @@ def paged_attention(
     KEY_TILE: tl.constexpr,
     CAUSAL: tl.constexpr,
     WINDOWED: tl.constexpr,
-    HALVES: tl.constexpr,
+    WIDE: tl.constexpr,
 ):
     """Attend from a few new tokens of one request, in the query heads that share one key head.
 
@@ -50,7 +50,7 @@ def paged_attention(
     and what is left over does nothing. It walks over the tokens that its rows see, `KEY_TILE` at a time,
     with the running maximum and sum of a softmax that never holds all scores.
 
-    With `HALVES` the operands have 16 bits. Probabilities are then split into what 16 bits hold and what is
+    Unless `WIDE`, the operands have 16 bits. Probabilities are then split into what 16 bits hold and what is
     left, so that units for 16-bit matrices lose nothing of them.
     """
     tile = tl.program_id(0)
@@ -76,6 +76,8 @@ def paged_attention(
             mask=live[:, None] & real[None, :],
             other=0.0,
         )
+        if WIDE:
+            q = q.to(tl.float32)
         here = length - new + token
         low = 0
         high = length
@@ -128,7 +130,7 @@ def paged_attention(
             total = total * kept + tl.sum(weights, 1)
             upper = weights.to(q.dtype)
             sums += tl.dot(upper, v, input_precision="ieee")
-            if HALVES:
+            if not WIDE:
                 lower = (weights - upper.to(tl.float32)).to(q.dtype)
                 sums += tl.dot(lower, v, input_precision="ieee")
             best = highest
