@@ -107,7 +107,7 @@ class StaticGraphWrapper(abc.ABC):
 
         In a step whose mode is this wrapper's own, by `current_graph_step`, a graph of the step's shape is
         captured the first time and replayed later, on the inputs of the call. In any other step the
-        callable runs.
+        callable runs. The answer is the caller's: a later step does not change it.
         """
 
     def unwrap(self) -> Callable[..., Any]:

@@ -201,9 +201,9 @@ def test_what_a_graph_cannot_follow_runs_without_one(
         graphs(argument)
     assert seen == [argument, argument]
     assert graphs.num_graphs == 0
-    assert [record.getMessage() for record in caplog.records] == [
-        f"a step runs without its graph: {reason}"
-    ] or (reason in caplog.text and len(caplog.records) == 1)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("a step runs without its graph: ")
+    assert line.endswith(reason)
 
 
 def test_an_answer_that_cannot_be_copied_is_given_as_it_is(device: FakeDevice) -> None:
