@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     import torch
 
     from platform_abc.config import EngineConfig, IrOpPriorityConfig
+    from platforms.triton_state import TritonKind
 
 
 class AcceleratorPlatform(TorchPlatform, abstract=True):
     """A device of its own beside the host, which `torch.<device_type>` drives."""
 
     _kind: ClassVar[Kind]
+    """Whose device it is, as torch tells them apart."""
+
     _attn_backends = attention_choice.TRITON_BACKENDS
 
     _remedy: ClassVar[str]
@@ -67,6 +70,10 @@ class AcceleratorPlatform(TorchPlatform, abstract=True):
         return IrOpPriorityConfig.with_default(["native"], rms_norm=["triton", "native"])
 
     # --- asking torch
+
+    @classmethod
+    def _triton_kind(cls) -> TritonKind:
+        return cls._kind
 
     @classmethod
     def _runtime(cls, member: str) -> Runtime:

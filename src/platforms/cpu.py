@@ -57,8 +57,6 @@ class CpuPlatform(TorchPlatform):
     dist_backend: str = "gloo"
     device_control_env_var: str = "CPU_VISIBLE_MEMORY_NODES"
 
-    _kind = "cpu"
-
     # --- config hooks
 
     @classmethod

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 class TorchPlatform(NativePlatform, abstract=True):
     """A platform whose models torch computes, with the worker and the components of this package."""
 
-    _kind: ClassVar[TritonKind]
-    """Whose device it is, as torch and Triton tell them apart."""
-
     _attn_backends: ClassVar[Mapping[str, str]] = attention_choice.SDPA_BACKENDS
     """Name as a user asks for it -> dotted name of the attention backend, the default first."""
 
@@ -131,13 +128,18 @@ class TorchPlatform(NativePlatform, abstract=True):
             core_kernels.use_torch()
 
     @classmethod
+    def _triton_kind(cls) -> TritonKind:
+        """Return whose kernels run here; the host's, which is the default, are the interpreter's alone."""
+        return "cpu"
+
+    @classmethod
     def _triton(cls) -> TritonState:
-        return triton_state(cls._kind)
+        return triton_state(cls._triton_kind())
 
     @classmethod
     def _prefers_triton(cls) -> bool:
         """Say whether Triton's components are picked; on the host its interpreter would only be slow."""
-        return cls._kind != "cpu" and cls._triton().usable
+        return cls._triton_kind() != "cpu" and cls._triton().usable
 
     # --- device
 

@@ -123,18 +123,18 @@ def rebuilt(value: T, tensors: Mapping[int, torch.Tensor], made: dict[int, objec
 def _rebuilt(value: object, tensors: Mapping[int, torch.Tensor], made: dict[int, object]) -> object:
     if isinstance(value, torch.Tensor):
         return tensors.get(id(value), value)
-    if id(value) in made:
-        return made[id(value)]
-    result: object = value
+    known = id(value)
+    if known in made:
+        return made[known]
+    result = value
     if isinstance(value, Mapping):
         mapping = cast("Mapping[Hashable, object]", value)
         result = {name: _rebuilt(part, tensors, made) for name, part in mapping.items()}
-    elif isinstance(value, list):
-        result = [_rebuilt(part, tensors, made) for part in cast("list[object]", value)]
-    elif isinstance(value, tuple):
-        parts = [_rebuilt(part, tensors, made) for part in cast("tuple[object, ...]", value)]
+    elif isinstance(value, list | tuple):
+        sequence = cast("Sequence[object]", value)
+        parts = [_rebuilt(part, tensors, made) for part in sequence]
         # A named tuple takes its parts one by one.
-        maker = cast("Callable[..., object]", getattr(type(value), "_make", tuple))
+        maker = cast("Callable[[list[object]], object]", getattr(type(sequence), "_make", type(sequence)))
         result = maker(parts)
     elif attrs.has(type(value)):
         changes: dict[str, object] = {}
@@ -142,5 +142,5 @@ def _rebuilt(value: object, tensors: Mapping[int, torch.Tensor], made: dict[int,
             if field.init:
                 changes[field.alias or field.name] = _rebuilt(getattr(value, field.name), tensors, made)
         result = cast("Callable[..., object]", type(value))(**changes)
-    made[id(value)] = result
+    made[known] = result
     return result

@@ -1,5 +1,6 @@
 # mypy: ignore-errors
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportArgumentType=false, reportAttributeAccessIssue=false
+# pyright: reportCallIssue=false, reportIndexIssue=false, reportOperatorIssue=false
 # ruff: noqa: ANN001, ANN201, N803
 """Kernels of the paged cache: where each token of a step goes, and putting it there."""
 
