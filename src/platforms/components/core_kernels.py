@@ -36,8 +36,12 @@ def slot_mapping(
         block_table: integers `[R, M]`, the blocks of each request in order.
         block_size: `B`.
         out: int64 `[T]` or longer, receives `block * B + offset`, and -1 from `T` on.
+
+    Raises:
+        ValueError: there are fewer rows of blocks than requests.
     """
     requests = query_starts.shape[0] - 1
+    torch_kernels.check_rows(block_table, requests)
     kernel("cache", "slot_mapping")[(requests + 1,)](
         out,
         query_starts,
@@ -62,7 +66,11 @@ def write_cache(
         value: as `key`.
         cache: `[2, N, B, K, D]`, of any strides, changed in place; another dtype converts.
         slot_mapping: integers `[T]`, `block * B + offset`; a negative slot is padding.
+
+    Raises:
+        ValueError: the shapes do not belong together.
     """
+    torch_kernels.check_cache(key, value, cache)
     tokens = min(slot_mapping.shape[0], key.shape[0])
     if tokens == 0:
         return
@@ -92,7 +100,11 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Ten
         x: `[…, width]`.
         weight: `[width]`.
         epsilon: added to the mean square.
+
+    Raises:
+        ValueError: the weights do not fit.
     """
+    torch_kernels.check_weight(x, weight)
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     width = x.shape[-1]
     rows = x.reshape(-1, width)

@@ -213,7 +213,9 @@ class CudaGraphWrapper(StaticGraphWrapper):
     def _capture(
         self, key: Hashable, found: Inputs, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> object:
-        static = [torch.empty_like(tensor) for tensor in found.tensors]
+        # Made in inference mode they could not be copied to outside of it.
+        with torch.inference_mode(False):
+            static = [torch.empty_like(tensor) for tensor in found.tensors]
         for mine, new in zip(static, found.tensors, strict=True):
             mine.copy_(new)
         places = {id(tensor): mine for tensor, mine in zip(found.tensors, static, strict=True)}

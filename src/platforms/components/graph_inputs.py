@@ -6,8 +6,9 @@ apart once.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import attrs
 import torch
@@ -15,6 +16,9 @@ import torch
 from platform_abc.components.attention import AttentionMetadata
 
 T = TypeVar("T")
+
+_CONSTANTS: Final = (bool, int, float, str, bytes, enum.Enum, torch.dtype, torch.device)
+"""What is compared, not followed."""
 
 
 class NotReplayable(Exception):
@@ -44,7 +48,7 @@ class Inputs:
         Raises:
             NotReplayable: there is something in it that a graph cannot follow.
         """
-        if value is None or isinstance(value, bool | int | float | str | bytes | torch.dtype | torch.device):
+        if value is None or isinstance(value, _CONSTANTS):
             self.key.append((type(value), value))
             return
         known = self._places.get(id(value))
@@ -73,7 +77,7 @@ class Inputs:
         """
         if isinstance(value, torch.Tensor):
             self.key.append((value.data_ptr(), tuple(value.shape), value.stride(), value.dtype, value.device))
-        elif value is None or isinstance(value, bool | int | float | str):
+        elif value is None or isinstance(value, _CONSTANTS):
             self.key.append((type(value), value))
         else:
             parts = parts_of(value, where)

@@ -192,3 +192,47 @@ def check_slices(
         raise ValueError(
             f"slices of {sizes} outputs from column {offset_start} on do not fit {y.shape[-1]} columns"
         )
+
+
+def check_linear(
+    x: torch.Tensor, lora_a: Sequence[torch.Tensor], between: torch.Tensor, y_rows: int | None = None
+) -> None:
+    """Refuse first matrices that do not fit their input and what receives their product.
+
+    Args:
+        x: `[T, inputs]`.
+        lora_a: one `[S, R, inputs]` for each slice.
+        between: `[slices, T, R]`.
+        y_rows: rows of the outputs; None where there are none.
+
+    Raises:
+        ValueError: naming the shapes.
+    """
+    tokens = x.shape[0]
+    expected = [(len(lora_a), tokens, one.shape[1]) for one in lora_a]
+    fits = all(one.shape[2] == x.shape[1] for one in lora_a) and y_rows in {None, tokens}
+    if not fits or any(shape != tuple(between.shape) for shape in expected):
+        raise ValueError(
+            f"expected inputs [T, inputs], weights [S, R, inputs] and {len(lora_a)} products [T, R], got "
+            f"{tuple(x.shape)}, {[tuple(one.shape) for one in lora_a]} and {tuple(between.shape)}"
+            + ("" if y_rows is None else f", for outputs of {y_rows} rows")
+        )
+
+
+def check_expanded(y: torch.Tensor, x: torch.Tensor, lora_b: Sequence[torch.Tensor]) -> None:
+    """Refuse products that do not fit the second matrices and the outputs.
+
+    Args:
+        y: `[T, outputs]`.
+        x: `[slices, T, R]`.
+        lora_b: one `[S, outputs of the slice, R]` for each slice.
+
+    Raises:
+        ValueError: naming the shapes.
+    """
+    ranks = {one.shape[2] for one in lora_b}
+    if x.dim() != 3 or (len(lora_b), y.shape[0]) != tuple(x.shape[:2]) or ranks - {x.shape[2]}:
+        raise ValueError(
+            f"expected {len(lora_b)} products [T, R] for outputs [T, outputs] and weights [S, outputs, R], got "
+            f"{tuple(x.shape)}, {tuple(y.shape)} and {[tuple(one.shape) for one in lora_b]}"
+        )

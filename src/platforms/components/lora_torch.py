@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from platforms.components.lora_slots import SlotWrapper, check_slices
+from platforms.components.lora_slots import SlotWrapper, check_expanded, check_linear, check_slices
 
 if TYPE_CHECKING:
     import torch
@@ -36,9 +36,13 @@ class TorchPunicaWrapper(SlotWrapper):
 
         Returns:
             The filled tensor.
+
+        Raises:
+            ValueError: the shapes do not belong together.
         """
         del kwargs
         self.check_slots(lora_a_stacked)
+        check_linear(x, lora_a_stacked, y)
         return self._shrink(self.target(y), x, lora_a_stacked, scale, logits=False)
 
     def add_expand(
@@ -71,6 +75,7 @@ class TorchPunicaWrapper(SlotWrapper):
         del kwargs
         self.check_slots(lora_b_stacked)
         check_slices(y, lora_b_stacked, output_slices, offset_start)
+        check_expanded(y, x, lora_b_stacked)
         return self._expand(self.target(y), x, lora_b_stacked, offset_start, add=add_inputs, logits=False)
 
     def add_lora_embedding(
@@ -127,7 +132,7 @@ class TorchPunicaWrapper(SlotWrapper):
             The changed tensor.
 
         Raises:
-            ValueError: the slices do not fit `y`, or the buffer has another shape.
+            ValueError: the shapes do not belong together.
         """
         del kwargs
         check_slices(y, lora_b_stacked, output_slices)
@@ -159,7 +164,7 @@ class TorchPunicaWrapper(SlotWrapper):
             The changed tensor.
 
         Raises:
-            ValueError: the weights do not fit `y`, or the buffer has another shape.
+            ValueError: the shapes do not belong together.
         """
         del kwargs
         check_slices(y, (lora_b_stacked,), (lora_b_stacked.shape[1],))
@@ -182,10 +187,12 @@ class TorchPunicaWrapper(SlotWrapper):
         rows = x.reshape(-1, x.shape[-1])
         shape = (len(lora_a), rows.shape[0], lora_a[0].shape[1])
         between = self.between(buffer, shape)
+        check_linear(rows, lora_a, between, result.numel() // max(1, y.shape[-1]))
         if not self.in_use(rows.shape[0], logits=logits):
             return result
         between = self._shrink(between, rows, lora_a, scale, logits=logits)
         flat = result.reshape(-1, y.shape[-1])
+        check_expanded(flat, between, lora_b)
         self._expand(flat, between, lora_b, 0, add=True, logits=logits)
         if flat.data_ptr() != result.data_ptr():
             # The rows of `y` do not lie as rows of one matrix, so a copy was changed.

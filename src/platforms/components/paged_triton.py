@@ -54,10 +54,20 @@ def attend(
         max_query_len: most new tokens of one request, or more.
         causal: a token sees itself and earlier tokens only; else all of its request.
         window: a token sees at most this many tokens, itself included; None for all.
+
+    Raises:
+        ValueError: the shapes do not belong together; a kernel would read or write elsewhere in memory.
     """
     keys, values = cache[KEY], cache[VALUE]
     block_size, kv_heads, head_size = keys.shape[1:]
     requests = seq_lens.shape[0]
+    fits = query.shape == out.shape and query.shape[2] == head_size and query.shape[1] % kv_heads == 0
+    if not fits or query_starts.shape[0] != requests + 1 or block_table.shape[0] < requests:
+        raise ValueError(
+            f"expected queries and output [T, Q, {head_size}] with Q a multiple of {kv_heads}, starts [R + 1], "
+            f"lengths [R] and blocks [R, M], got {tuple(query.shape)}, {tuple(out.shape)}, "
+            f"{tuple(query_starts.shape)}, {tuple(seq_lens.shape)} and {tuple(block_table.shape)}"
+        )
     shared_by = query.shape[1] // kv_heads
     padded = power_of_two(head_size, at_least=_FEWEST)
     # The interpreter multiplies the bits of bfloat16 as if they were integers.

@@ -27,7 +27,11 @@ def slot_mapping(
         block_table: integers `[R, M]`.
         block_size: tokens in a block.
         out: int64 `[T]` or longer.
+
+    Raises:
+        ValueError: there are fewer rows of blocks than requests.
     """
+    check_rows(block_table, query_starts.shape[0] - 1)
     places = torch.arange(out.shape[0], device=out.device)
     starts = query_starts.to(places.dtype)
     real = places < starts[-1]
@@ -51,7 +55,11 @@ def write_cache(
         value: as `key`.
         cache: `[2, N, B, K, D]`, of any strides, changed in place; another dtype converts.
         slot_mapping: integers `[T]`; a negative slot is padding.
+
+    Raises:
+        ValueError: the shapes do not belong together.
     """
+    check_cache(key, value, cache)
     tokens = min(slot_mapping.shape[0], key.shape[0])
     slots, key, value = slot_mapping[:tokens].long(), key[:tokens], value[:tokens]
     kept = slots >= 0
@@ -69,7 +77,11 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Ten
         x: `[…, width]`.
         weight: `[width]`.
         epsilon: added to the mean square.
+
+    Raises:
+        ValueError: the weights do not fit.
     """
+    check_weight(x, weight)
     wide = x.float()
     factor = torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon)
     return (wide * factor * weight.float()).to(x.dtype)
@@ -105,6 +117,41 @@ def rotary_embedding(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> t
     wide = x.float()
     first, second, rest = wide[..., :half], wide[..., half : 2 * half], wide[..., 2 * half :]
     return torch.cat((first * c - second * s, second * c + first * s, rest), dim=-1).to(x.dtype)
+
+
+def check_rows(block_table: torch.Tensor, requests: int) -> None:
+    """Refuse a block table that lacks requests.
+
+    Raises:
+        ValueError: naming the numbers.
+    """
+    if requests < 0 or block_table.shape[0] < requests:
+        raise ValueError(
+            f"expected a row of blocks for each of {requests} requests, got {block_table.shape[0]}"
+        )
+
+
+def check_cache(key: torch.Tensor, value: torch.Tensor, cache: torch.Tensor) -> None:
+    """Refuse keys and values that the cache has no place for.
+
+    Raises:
+        ValueError: naming the shapes.
+    """
+    if key.shape != value.shape or key.dim() != 3 or cache.dim() != 5 or key.shape[1:] != cache.shape[3:]:
+        raise ValueError(
+            f"expected keys and values [T, K, D] for a cache [2, N, B, K, D], got {tuple(key.shape)}, "
+            f"{tuple(value.shape)} and {tuple(cache.shape)}"
+        )
+
+
+def check_weight(x: torch.Tensor, weight: torch.Tensor) -> None:
+    """Refuse weights that are not one for each element of a row.
+
+    Raises:
+        ValueError: naming the shapes.
+    """
+    if weight.shape != x.shape[-1:]:
+        raise ValueError(f"expected weights [{x.shape[-1]}], got {tuple(weight.shape)}")
 
 
 def half_of(x: torch.Tensor) -> int:

@@ -71,7 +71,9 @@ def attention(
     cache = batch.cache.to(device)
     if spread is not None:
         query = query.transpose(0, 2).contiguous().transpose(0, 2)
-        out = torch.full((*query.shape[:2], 3 * query.shape[2]), math.nan, dtype=query.dtype, device=device)
+        out = torch.full(
+            (*query.shape[:2], 5 + 2 * query.shape[2]), math.nan, dtype=query.dtype, device=device
+        )
         out = out[:, :, 5 : 5 + query.shape[2]]
     paged_triton.attend(
         query,

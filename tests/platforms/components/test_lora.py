@@ -111,6 +111,19 @@ def test_rows_in_several_dimensions_count_one_by_one() -> None:
             ),
             r"shape \(1, 2, 2\), got \(1, 2, 3\)",
         ),
+        (
+            lambda m, a, b: m.add_lora_linear(torch.ones(2, 4), torch.ones(2, 5), (a,), (b,), 1.0, (4,)),
+            r"weights \[S, R, inputs\] .* got \(2, 5\)",
+        ),
+        (
+            lambda m, a, b: m.add_lora_linear(torch.ones(3, 4), torch.ones(2, 3), (a,), (b,), 1.0, (4,)),
+            "for outputs of 3 rows",
+        ),
+        (lambda m, a, b: m.add_shrink(torch.ones(1, 2, 3), torch.ones(2, 3), (a,), 1.0), r"and \(1, 2, 3\)"),
+        (
+            lambda m, a, b: m.add_expand(torch.ones(2, 4), torch.ones(1, 3, 2), (b,), (4,)),
+            r"1 products \[T, R\] .* got \(1, 3, 2\)",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(

@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 import torch
 
 from platform_abc.errors import MissingDependency
-from platforms.components import core_kernels, triton_launch
+from platforms.components import core_kernels, paged_triton, torch_kernels, triton_launch
 from tests.platforms.components.kernel_cases import CASES
 
 ROOT = Path(__file__).parents[3]
@@ -69,6 +69,24 @@ def test_shapes_that_do_not_belong_together_are_refused() -> None:
         core_kernels.silu_and_mul(torch.ones(2, 3))
     with pytest.raises(ValueError, match="2 \\* half <= D"):
         core_kernels.rotary_embedding(torch.ones(2, 1, 4), torch.ones(2, 3), torch.ones(2, 3))
+    for kernels in (core_kernels, torch_kernels):
+        with pytest.raises(ValueError, match=r"weights \[4\], got \(3,\)"):
+            kernels.rms_norm(torch.ones(2, 4), torch.ones(3), 1e-6)
+        with pytest.raises(ValueError, match=r"a cache \[2, N, B, K, D\], got \(2, 1, 4\)"):
+            kernels.write_cache(*[torch.ones(2, 1, 4)] * 2, torch.ones(2, 3, 4, 1, 5), torch.arange(2))
+        with pytest.raises(ValueError, match="each of 2 requests, got 1"):
+            kernels.slot_mapping(torch.tensor([0, 1, 2]), *[torch.ones(1, 1)] * 2, 4, torch.ones(2))
+    with pytest.raises(ValueError, match=r"expected queries and output .* got \(3, 2, 8\), \(3, 2, 7\)"):
+        paged_triton.attend(
+            torch.ones(3, 2, 8),
+            torch.ones(2, 1, 4, 1, 8),
+            torch.zeros(1, 1),
+            torch.tensor([0, 3]),
+            torch.tensor([3]),
+            torch.ones(3, 2, 7),
+            scale=1.0,
+            max_query_len=3,
+        )
 
 
 @pytest.mark.slow
