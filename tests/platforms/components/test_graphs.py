@@ -16,8 +16,10 @@ from platform_abc.components.attention import AttentionMetadata
 from platform_abc.components.graph import BatchDescriptor, current_graph_step, graph_step
 from platform_abc.config import CUDAGraphMode, EngineConfig
 from platforms.components import cuda_graph
+from platforms.components.attention import SdpaMetadata
 from platforms.components.cuda_graph import CudaGraphWrapper
 from platforms.components.eager_graph import EagerGraphWrapper
+from platforms.components.triton_attention import TritonMetadata
 
 FULL, PIECEWISE, NONE = CUDAGraphMode.FULL, CUDAGraphMode.PIECEWISE, CUDAGraphMode.NONE
 
@@ -258,3 +260,24 @@ def test_on_the_host_every_step_runs_as_it_is() -> None:
         graphs(x)
     assert seen[0] == ((x,), {"name": x})
     assert len(seen) == 2
+
+
+def test_the_metadata_of_triton_is_followed_and_that_of_torch_is_not(device: FakeDevice) -> None:
+    """The one keeps its numbers on the device, the other on the host, where a graph would not see them change."""
+    graphs = wrapped(lambda metadata: metadata.block_table + 1, device)
+    for turn in range(3):
+        table = torch.full((1, 2), turn)
+        tensors = {"seq_lens": torch.tensor([turn]), "block_table": table}
+        on_device = TritonMetadata(
+            query_starts=torch.tensor([0, 1]),
+            slot_mapping=torch.tensor([turn]),
+            max_query_len=1,
+            **tensors,
+        )
+        on_host = SdpaMetadata(
+            query_starts=[0, 1], seq_lens=[turn], block_table=table, slots=torch.tensor([turn])
+        )
+        for metadata in (on_device, on_host):
+            with graph_step(FULL, BatchDescriptor(1)):
+                assert torch.equal(graphs(metadata), table + 1)
+    assert graphs.num_graphs == 1
