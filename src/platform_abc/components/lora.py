@@ -39,6 +39,10 @@ class LoRAMapping:
 class PunicaWrapperBase(abc.ABC):
     """Applies the adapters of a step.
 
+    Where the platform's `can_update_inplace` says yes, a method changes `y` and may return it or None. Elsewhere
+    it returns what `y` should become. Rows whose slot is -1 come out bit for bit as they were, and as zeros of
+    `add_shrink`, whose `y` is a buffer that holds rubbish.
+
     Args:
         max_num_batched_tokens: most tokens of a step.
         max_batches: most requests of a step.
