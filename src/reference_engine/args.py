@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import attrs
 
 from platform_abc.config import CACHE_DTYPES, AttentionBackendEnum, CUDAGraphMode
 from platform_abc.config_values import MODEL_DTYPES
+from reference_engine.child import HOOK_SECONDS
 from reference_engine.hook_log import named
+
+EXECUTORS: Final[Mapping[str, str]] = {
+    "in-process": "uni",
+    "processes": "mp",
+    "ray": "ray",
+    "uni": "uni",
+    "mp": "mp",
+}
+"""Spelling of an executor -> `parallel_config.distributed_executor_backend`."""
 
 
 @attrs.define(kw_only=True)
@@ -24,7 +35,9 @@ class EngineArgs:
         attention_backend: name of a backend; None lets the platform choose.
         quantization: name of a registered method; None for none.
         additional_config: options for the platform alone.
-        executor: `uni` runs everything in this process, `mp` engine core and worker in their own.
+        executor: `in-process` runs everything in this process, `processes` engine core and workers in their
+            own, `ray` the workers as actors of Ray. `uni` and `mp` are other spellings of the first two.
+        hook_timeout: seconds that a hook may take before the engine ends with an error that names it.
         hard_fail_environ: refuse unknown variables instead of warning about them.
     """
 
@@ -45,8 +58,10 @@ class EngineArgs:
     num_gpu_blocks_override: int | None = 64
     max_num_seqs: int = 8
     max_num_batched_tokens: int | None = None
+    enable_chunked_prefill: bool = True
     tensor_parallel_size: int = 1
-    executor: str = "uni"
+    executor: str = "in-process"
+    hook_timeout: float = HOOK_SECONDS
     worker_cls: str = "auto"
     attention_backend: str | None = None
     quantization: str | None = None
@@ -80,6 +95,16 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {text!r}")
+    return value
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -116,8 +141,10 @@ def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     add("--gpu-memory-utilization", type=float, default=plain.gpu_memory_utilization)
     add("--num-gpu-blocks-override", type=_positive, default=plain.num_gpu_blocks_override)
     add("--max-num-seqs", type=_positive, default=plain.max_num_seqs)
+    add("--max-num-batched-tokens", type=_positive, default=None, help="tokens of one step")
     add("--tensor-parallel-size", type=_positive, default=plain.tensor_parallel_size)
-    add("--executor", default=plain.executor, choices=("uni", "mp"), help="one process, or three")
+    add("--executor", default=plain.executor, choices=EXECUTORS, metavar="{in-process,processes,ray}")
+    add("--hook-timeout", type=_seconds, default=plain.hook_timeout, help="seconds that a hook may take")
     add("--worker-cls", default=plain.worker_cls, help="dotted name; auto lets the platform choose")
     add("--attention-backend", default=None, choices=[backend.name for backend in AttentionBackendEnum])
     add("--quantization", default=None, help="name of a registered quantization method")

@@ -155,6 +155,7 @@ def build_config(args: EngineArgs, platform: Platform) -> EngineConfig:
             max_num_seqs=args.max_num_seqs,
             max_model_len=model.max_model_len,
             max_num_batched_tokens=args.max_num_batched_tokens or default_batched_tokens(platform),
+            enable_chunked_prefill=args.enable_chunked_prefill,
             is_multimodal_model=model.is_multimodal_model,
         ),
         device_config=_device_config(platform),
@@ -198,10 +199,18 @@ def _device_config(platform: Platform) -> DeviceConfig:
 def _parallel_config(args: EngineArgs, platform: Platform) -> ParallelConfig:
     return ParallelConfig(
         tensor_parallel_size=args.tensor_parallel_size,
-        distributed_executor_backend=args.executor,
+        distributed_executor_backend=_executor(args.executor),
         worker_cls=args.worker_cls,
         disable_custom_all_reduce=not platform.use_custom_allreduce(),
     )
+
+
+def _executor(name: str) -> str:
+    from reference_engine.args import EXECUTORS
+
+    if name not in EXECUTORS:
+        raise ConfigError(f"executor = {name!r}: expected one of {', '.join(EXECUTORS)}")
+    return EXECUTORS[name]
 
 
 def _model_config(args: EngineArgs, platform: Platform) -> ModelConfig:

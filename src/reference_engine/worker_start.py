@@ -35,13 +35,19 @@ def load_plugins() -> None:
 
 
 def start_worker(
-    config: EngineConfig, *, rank: int = 0, distributed_init_method: str = "", log: HookLog | None = None
+    config: EngineConfig,
+    *,
+    rank: int = 0,
+    local_rank: int = 0,
+    distributed_init_method: str = "",
+    log: HookLog | None = None,
 ) -> WorkerBase:
     """Start one worker up to its loaded model and the chosen block size.
 
     Args:
         config: the engine's configuration; the block-size hook changes it.
         rank: this worker among all.
+        local_rank: this worker among those of the same machine.
         distributed_init_method: where the ranks meet; empty for one rank.
         log: where the hook's changes are recorded.
 
@@ -61,7 +67,7 @@ def start_worker(
     trace.step("the worker class is imported")
     worker = worker_cls(
         vllm_config=config,
-        local_rank=rank,
+        local_rank=local_rank,
         rank=rank,
         distributed_init_method=distributed_init_method,
         is_driver_worker=rank == 0,

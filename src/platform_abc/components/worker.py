@@ -64,6 +64,10 @@ def _tuple(values: Iterable[int]) -> tuple[int, ...]:
     return tuple(values)
 
 
+def _tuples(groups: Iterable[Iterable[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(values) for values in groups)
+
+
 @attrs.frozen(kw_only=True)
 class StepRequest:
     """One request's share of a step.
@@ -73,12 +77,17 @@ class StepRequest:
         token_ids: tokens to run in this step, in order.
         num_computed_tokens: tokens of the request that are in the cache already.
         block_ids: blocks of the request, in order, enough for the tokens of this step.
+        lora_id: adapter of the request; 0 is the base model.
+        group_block_ids: its blocks in each cache group, in the order of `KVCacheConfig.kv_cache_groups`, where
+            there are several; empty if `block_ids` serves every group.
     """
 
     request_id: str
     token_ids: Sequence[int] = attrs.field(converter=_tuple)
     num_computed_tokens: int = 0
     block_ids: Sequence[int] = attrs.field(converter=_tuple, default=())
+    lora_id: int = 0
+    group_block_ids: Sequence[Sequence[int]] = attrs.field(converter=_tuples, default=())
 
 
 @attrs.frozen(kw_only=True)
