@@ -24,6 +24,8 @@ EXECUTORS: Final[Mapping[str, str]] = {
 }
 """Spelling of an executor -> `parallel_config.distributed_executor_backend`."""
 
+_ADDED: Final = "options_of_plugins"
+
 
 @attrs.define(kw_only=True)
 class EngineArgs:
@@ -76,9 +78,18 @@ class EngineArgs:
 
     @classmethod
     def from_cli_args(cls, namespace: argparse.Namespace) -> EngineArgs:
-        """Make the arguments from what the parser returned; options that plugins added are left out."""
+        """Make the arguments from what the parser returned.
+
+        Options that plugins or the platform have added are for the platform: those that were set go into
+        `additional_config`, under their names.
+        """
         values: Mapping[str, Any] = vars(namespace)
-        return cls(**{f.name: values[f.name] for f in attrs.fields(cls) if f.name in values})
+        args = cls(**{f.name: values[f.name] for f in attrs.fields(cls) if f.name in values})
+        added: Sequence[str] = values.get(_ADDED, ())
+        own = {name: values[name] for name in added if values.get(name) is not None}
+        if own:
+            args.additional_config = {**own, **(args.additional_config or {})}
+        return args
 
 
 def _json_object(text: str) -> dict[str, Any]:
@@ -91,8 +102,13 @@ def _json_object(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+def positive(text: str) -> int:
+    """Read a whole number of at least 1, for argparse.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
     return int(text)
 
@@ -134,15 +150,15 @@ def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     add("--dtype", default=plain.dtype, choices=MODEL_DTYPES, help="dtype of weights and activations")
     add("--seed", type=int, default=plain.seed, help="seed of weights and draws")
     for name in ("max-model-len", "hidden-size", "num-layers", "num-attention-heads", "num-kv-heads"):
-        add(f"--{name}", type=_positive, default=getattr(plain, name.replace("-", "_")))
-    add("--vocab-size", type=_positive, default=plain.vocab_size)
-    add("--block-size", type=_positive, default=None, help="tokens of a KV-cache block")
+        add(f"--{name}", type=positive, default=getattr(plain, name.replace("-", "_")))
+    add("--vocab-size", type=positive, default=plain.vocab_size)
+    add("--block-size", type=positive, default=None, help="tokens of a KV-cache block")
     add("--kv-cache-dtype", default=plain.kv_cache_dtype, choices=CACHE_DTYPES)
     add("--gpu-memory-utilization", type=float, default=plain.gpu_memory_utilization)
-    add("--num-gpu-blocks-override", type=_positive, default=plain.num_gpu_blocks_override)
-    add("--max-num-seqs", type=_positive, default=plain.max_num_seqs)
-    add("--max-num-batched-tokens", type=_positive, default=None, help="tokens of one step")
-    add("--tensor-parallel-size", type=_positive, default=plain.tensor_parallel_size)
+    add("--num-gpu-blocks-override", type=positive, default=plain.num_gpu_blocks_override)
+    add("--max-num-seqs", type=positive, default=plain.max_num_seqs)
+    add("--max-num-batched-tokens", type=positive, default=None, help="tokens of one step")
+    add("--tensor-parallel-size", type=positive, default=plain.tensor_parallel_size)
     add("--executor", default=plain.executor, choices=EXECUTORS, metavar="{in-process,processes,ray}")
     add("--hook-timeout", type=_seconds, default=plain.hook_timeout, help="seconds that a hook may take")
     add("--worker-cls", default=plain.worker_cls, help="dotted name; auto lets the platform choose")
@@ -151,8 +167,11 @@ def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     add("--enable-lora", action="store_true")
     add("--cudagraph-mode", default=plain.cudagraph_mode, choices=[mode.name for mode in CUDAGraphMode])
     add("--additional-config", type=_json_object, default={}, help="JSON object for the platform alone")
+    ours = {action.dest for action in parser._actions}  # noqa: SLF001 - argparse has no public list
     platforms.load_general_plugins()
     _let_platform_extend(parser)
+    added = [action.dest for action in parser._actions if action.dest not in ours]  # noqa: SLF001
+    parser.set_defaults(**{_ADDED: added})
     return parser
 
 

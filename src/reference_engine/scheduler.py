@@ -157,6 +157,8 @@ class Scheduler:
         """Say why a request could not run even alone; empty if it could."""
         name, prompt = request.request_id, len(request.prompt)
         step = self.limits.max_num_batched_tokens
+        if request.lora_id and not self.max_loras:
+            return f"request {name} wants the adapter {request.lora_id}, but there is room for none"
         if not self.limits.enable_chunked_prefill and prompt > step:
             return f"request {name} has {prompt} prompt tokens, a step has room for {step}"
         for pool in self.pools:
