@@ -39,6 +39,8 @@ class EngineArgs:
         additional_config: options for the platform alone.
         executor: `in-process` runs everything in this process, `processes` engine core and workers in their
             own, `ray` the workers as actors of Ray. `uni` and `mp` are other spellings of the first two.
+        device_ids: the device of each worker, as entries of the platform's device variable; None takes them in
+            their order.
         hook_timeout: seconds that a hook may take before the engine ends with an error that names it.
         hard_fail_environ: refuse unknown variables instead of warning about them.
     """
@@ -65,6 +67,7 @@ class EngineArgs:
     executor: str = "in-process"
     hook_timeout: float = HOOK_SECONDS
     worker_cls: str = "auto"
+    device_ids: list[str] | None = None
     attention_backend: str | None = None
     quantization: str | None = None
     enable_lora: bool = False
@@ -111,6 +114,13 @@ def positive(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
     return int(text)
+
+
+def _entries(text: str) -> list[str]:
+    entries = [entry.strip() for entry in text.split(",")]
+    if not all(entries):
+        raise argparse.ArgumentTypeError(f"expected devices separated by commas, got {text!r}")
+    return entries
 
 
 def _seconds(text: str) -> float:
@@ -161,6 +171,7 @@ def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     add("--tensor-parallel-size", type=positive, default=plain.tensor_parallel_size)
     add("--executor", default=plain.executor, choices=EXECUTORS, metavar="{in-process,processes,ray}")
     add("--hook-timeout", type=_seconds, default=plain.hook_timeout, help="seconds that a hook may take")
+    add("--device-ids", type=_entries, default=None, metavar="0,1", help="the device of each worker")
     add("--worker-cls", default=plain.worker_cls, help="dotted name; auto lets the platform choose")
     add("--attention-backend", default=None, choices=[backend.name for backend in AttentionBackendEnum])
     add("--quantization", default=None, help="name of a registered quantization method")

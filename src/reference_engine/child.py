@@ -237,7 +237,7 @@ class Child:
             ) from error
         if ok:
             return value
-        raise ProcessFailed(f"the {self.name} process failed in {name!r}: {value}")
+        raise CallFailed(f"the {self.name} process failed in {name!r}: {value}")
 
     def kill(self) -> None:
         """End the process at once."""
@@ -280,6 +280,10 @@ class ProcessDied(ProcessFailed):
     """A child process ended without an answer."""
 
 
+class CallFailed(ProcessFailed):
+    """A child process answered that it could not do what it was asked; it can be asked again."""
+
+
 def gather(children: Sequence[Child], name: str, seconds: float) -> list[Any]:
     """Wait for the answers of several children to one call.
 
@@ -292,33 +296,31 @@ def gather(children: Sequence[Child], name: str, seconds: float) -> list[Any]:
         Their answers, in the order of the children.
 
     Raises:
-        ProcessFailed: one raised, died or did not answer in time; all are killed, since a late answer would be
-            taken for that of the next call.
+        ProcessFailed: one raised, died or did not answer in time. Those that have not answered by then are killed,
+            since a late answer would be taken for that of the next call.
     """
     answers: dict[Child, Any] = {}
     until = time.monotonic() + seconds + GRACE_SECONDS
+    left = list(children)
     try:
-        while len(answers) < len(children):
-            open_ones = [child for child in children if child not in answers]
-            ready = wait(
-                [end for child in open_ones for end in (child.connection, child.sentinel)],
-                max(0.0, until - time.monotonic()),
-            )
+        while left:
+            ends = [end for child in left for end in (child.connection, child.sentinel)]
+            ready = wait(ends, max(0.0, until - time.monotonic()))
             if not ready:
-                names = ", ".join(child.name for child in open_ones)
+                names = ", ".join(child.name for child in left)
                 raise ProcessFailed(f"the {names} process did not answer {name!r} within {seconds:g} s")
-            for child in open_ones:
-                if child.connection in ready or child.sentinel in ready:
+            for child in [child for child in left if child.connection in ready or child.sentinel in ready]:
+                try:
                     answers[child] = child.take(name)
-    except ProcessFailed as error:
-        cause = _first_cause(error, [child for child in children if child not in answers], name)
-        for child in children:
+                except CallFailed as error:
+                    left.remove(child)
+                    raise _first_cause(error, left, name) from error.__cause__
+                left.remove(child)
+    except ProcessDied as error:
+        raise _first_cause(error, left, name) from error.__cause__
+    finally:
+        for child in left:
             child.kill()
-        raise cause from error.__cause__
-    except BaseException:
-        for child in children:
-            child.kill()
-        raise
     return [answers[child] for child in children]
 
 
@@ -327,11 +329,11 @@ def _first_cause(error: ProcessFailed, children: Sequence[Child], name: str) -> 
 
     Args:
         error: what was told first.
-        children: those that have not answered, the one that failed among them.
+        children: those that have not answered.
         name: what they were asked.
     """
     told = [error]
-    if len(children) > 1:
+    if children:
         wait([child.sentinel for child in children], _MOMENT)
     for child in children:
         if child.connection.poll(0) or not child.alive:

@@ -30,6 +30,8 @@ from reference_engine.hook_log import HookLog, named, observed, owner
 from reference_engine.quantization import resolve_quantization
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
     from platform_abc.config import CacheDType
@@ -43,6 +45,9 @@ LARGE_DEVICE_BYTES = 70 << 30
 SMALL_BATCH = 2048
 LARGE_BATCH = 8192
 """Tokens of a step by default, on a small device and on a large one."""
+
+_FIRST_LARGE, _LATEST_LARGE = 80, 100
+"""Device capabilities, as `major * 10 + minor`."""
 
 K = TypeVar("K", bound=Enum)
 
@@ -63,6 +68,7 @@ def create_engine_config(args: EngineArgs, log: HookLog | None = None) -> Engine
     """
     from platforms import current_platform
 
+    _refuse_no_device(current_platform)
     with named("pre_register_and_update", current_platform):
         current_platform.pre_register_and_update()
     with named("validate_environ", current_platform):
@@ -71,6 +77,16 @@ def create_engine_config(args: EngineArgs, log: HookLog | None = None) -> Engine
     config.validate(written_by="the user")
     run_config_hooks(config, current_platform, log)
     return config
+
+
+def _refuse_no_device(platform: Platform) -> None:
+    if platform.is_unspecified():
+        raise ConfigError(
+            "no device was detected, so there is nothing to run on: `python -m platform_abc` tells what was tried; "
+            "PLATFORM_ABC_TARGET_DEVICE=cpu takes the processor"
+        )
+    if platform.is_out_of_tree():
+        logger.info("running on the out-of-tree platform %s", type(platform).__name__)
 
 
 def run_config_hooks(config: EngineConfig, platform: Platform, log: HookLog | None = None) -> None:
@@ -144,7 +160,7 @@ def build_config(args: EngineArgs, platform: Platform) -> EngineConfig:
         model_config=model,
         cache_config=CacheConfig(
             block_size=args.block_size,
-            cache_dtype=_cache_dtype(args.kv_cache_dtype),
+            cache_dtype=_cache_dtype(args.kv_cache_dtype, platform),
             gpu_memory_utilization=args.gpu_memory_utilization,
             kv_cache_memory_bytes=args.kv_cache_memory_bytes,
             num_gpu_blocks_override=args.num_gpu_blocks_override,
@@ -155,7 +171,7 @@ def build_config(args: EngineArgs, platform: Platform) -> EngineConfig:
             max_num_seqs=args.max_num_seqs,
             max_model_len=model.max_model_len,
             max_num_batched_tokens=args.max_num_batched_tokens or default_batched_tokens(platform),
-            enable_chunked_prefill=args.enable_chunked_prefill,
+            enable_chunked_prefill=args.enable_chunked_prefill and _chunks_prompts(platform),
             is_multimodal_model=model.is_multimodal_model,
         ),
         device_config=_device_config(platform),
@@ -173,6 +189,13 @@ def build_config(args: EngineArgs, platform: Platform) -> EngineConfig:
     )
 
 
+def _chunks_prompts(platform: Platform) -> bool:
+    """Say whether a prompt may run in parts; processors of these kinds have no kernel that reads the first part."""
+    if not platform.is_cpu():
+        return True
+    return platform.get_cpu_architecture().name not in ("POWERPC", "S390X", "RISCV")
+
+
 def _by_name(kind: type[K], name: str, value: str) -> K:
     try:
         return kind[value]
@@ -185,7 +208,19 @@ def _attention_backend(name: str | None) -> AttentionBackendEnum | None:
     return None if name is None else _by_name(AttentionBackendEnum, "attention_backend", name)
 
 
-def _cache_dtype(name: str) -> CacheDType:
+def _cache_dtype(name: str, platform: Platform) -> CacheDType:
+    if name in ("fp8", "fp8_e4m3"):
+        if not platform.supports_fp8():
+            raise ConfigError(
+                f"cache_config.cache_dtype = {name!r}: expected a dtype that {platform.device_name} computes in, and "
+                f"supports_fp8 of {type(platform).__name__} says no"
+            )
+        fnuz, dtype = platform.is_fp8_fnuz(), platform.fp8_dtype()
+        if fnuz != str(dtype).endswith("fnuz"):
+            raise ConfigError(
+                f"cache_config.cache_dtype = {name!r}: {type(platform).__name__} says is_fp8_fnuz = {fnuz}, but its "
+                f"fp8_dtype is {dtype}; expected them to agree"
+            )
     # The part refuses a name that is none; this only tells the checkers that it was a string.
     return cast("CacheDType", name)
 
@@ -202,7 +237,16 @@ def _parallel_config(args: EngineArgs, platform: Platform) -> ParallelConfig:
         distributed_executor_backend=_executor(args.executor),
         worker_cls=args.worker_cls,
         disable_custom_all_reduce=not platform.use_custom_allreduce(),
+        assigned_physical_gpu_ids=_assigned(args.device_ids, platform),
     )
+
+
+def _assigned(entries: Sequence[str] | None, platform: Platform) -> list[int] | None:
+    """Return the physical number of each device that the user asked for, in the order of local ranks."""
+    if not entries:
+        return None
+    with named("device_control_id_to_physical_device_id", platform):
+        return [platform.device_control_id_to_physical_device_id(entry) for entry in entries]
 
 
 def _executor(name: str) -> str:
@@ -290,8 +334,11 @@ def default_batched_tokens(platform: Platform) -> int:
     try:
         large = platform.get_device_total_memory() >= LARGE_DEVICE_BYTES
         logger.debug("%s: %s memory", platform.get_device_name(), "much" if large else "little")
+        # Much memory alone does not make the first generation that has it fast; the latest takes twice as much.
+        if not large or platform.is_tpu() or platform.is_device_capability(_FIRST_LARGE):
+            return SMALL_BATCH
+        return 2 * LARGE_BATCH if platform.is_device_capability_family(_LATEST_LARGE) else LARGE_BATCH
     except Exception:
         # Any failure: a default must be found on machines without the device too.
         logger.debug("the device does not tell its memory; taking the small default", exc_info=True)
         return SMALL_BATCH
-    return LARGE_BATCH if large and not platform.is_tpu() else SMALL_BATCH

@@ -99,6 +99,7 @@ class _Thread:
     since: float = 0.0
     missed: int = 0
     until: float | None = None
+    limit: float = 0.0
     hung: str = ""
 
     def look(self, frame: FrameType | None, name: str, now: float) -> float:
@@ -170,7 +171,7 @@ class HookWatch:
     def limited(self, seconds: float) -> Generator[None]:
         """Give up, and say where, if the `with` block in a watched thread has not ended in time."""
         mine = self._threads[threading.get_ident()]
-        mine.until = time.monotonic() + seconds
+        mine.limit, mine.until = seconds, time.monotonic() + seconds
         try:
             yield
         finally:
@@ -207,7 +208,7 @@ class HookWatch:
         what = (
             f"hook {one.name} of {platform_name()} did not return within {self.seconds:g} s"
             if lasted > self.seconds
-            else "a call did not end within its time limit"
+            else f"no end within {one.limit:g} s"
         )
         one.hung = f"the {self.process} process hangs: {what}; it was here:\n{where}"
         if self._interrupts:

@@ -124,7 +124,7 @@ def _own_worker(_cls: type, config: EngineConfig) -> None:
             {},
             "parallel_config.worker_cls = 'collections.OrderedDict': expected a class that derives",
         ),
-        ({}, {"tensor_parallel_size": 2}, "expected 1, the reference engine starts one worker"),
+        ({}, {"tensor_parallel_size": 2}, "expected 1 with the in-process executor"),
     ],
 )
 def test_what_cannot_start_says_which_hook_or_field(
