@@ -170,7 +170,10 @@ class _Progress:
 
 
 def _print_results(
-    namespace: argparse.Namespace, prompts: Sequence[Sequence[int]], results: Sequence[Result], text: Text | None
+    namespace: argparse.Namespace,
+    prompts: Sequence[Sequence[int]],
+    results: Sequence[Result],
+    text: Text | None,
 ) -> None:
     entries: list[dict[str, Any]] = []
     for place, (prompt, result) in enumerate(zip(prompts, results, strict=True)):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from platform_abc.timeline import Process
 from reference_engine.trace import Moment
+
+_WIDTH: Final = 160
 
 
 def require_rich() -> None:
@@ -34,7 +37,7 @@ def print_trace(moments: Sequence[Moment]) -> None:
     start = min((one.at for one in moments), default=0.0)
     table = Table(title="hooks in time", caption="first time in seconds since the engine began")
     for title in ("process", "first", "what", "times", "changed"):
-        table.add_column(title, no_wrap=title == "what")
+        table.add_column(title, no_wrap=title != "changed", overflow="fold")
     before = ""
     for one, times in _joined(moments):
         name = f"{one.process.value} {one.instance}" if one.instance else one.process.value
@@ -42,7 +45,10 @@ def print_trace(moments: Sequence[Moment]) -> None:
             table.add_section()
         shown, before = "" if name == before else name, name
         table.add_row(shown, f"{one.at - start:.3f}", one.name, str(times), "\n".join(one.changes))
-    Console(stderr=True).print(table)
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        console.width = _WIDTH  # a file has no width, and no reason to break lines
+    console.print(table)
 
 
 def _joined(moments: Sequence[Moment]) -> list[tuple[Moment, int]]:

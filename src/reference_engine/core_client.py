@@ -63,9 +63,7 @@ class _Waiting:
         self._lock = threading.Lock()
         self.failure: BaseException | None = None
 
-    def add(
-        self, requests: Sequence[Request], progress: Progress | None
-    ) -> dict[str, Future[Result]]:
+    def add(self, requests: Sequence[Request], progress: Progress | None) -> dict[str, Future[Result]]:
         """Make a future for each request.
 
         Args:
@@ -117,9 +115,7 @@ def own_copy(error: BaseException) -> EngineFailed:
     if isinstance(error, EngineFailed):
         return type(error)(*error.args)
     notes = ", ".join(getattr(error, "__notes__", ()))
-    made = EngineFailed(
-        f"the engine ended: {type(error).__name__}: {error}{f' ({notes})' if notes else ''}"
-    )
+    made = EngineFailed(f"the engine ended: {type(error).__name__}: {error}{f' ({notes})' if notes else ''}")
     made.__cause__ = error
     return made
 

@@ -27,6 +27,7 @@ def facts() -> dict[str, Value]:
         "platform": _identity(current_platform),
         "abilities": _abilities(current_platform),
         "machine": _machine(current_platform, number),
+        "run time": _runtime(current_platform),
         "devices": [_device(current_platform, device) for device in range(number)],
     }
 
@@ -95,6 +96,19 @@ def _machine(platform: Platform, count: int) -> dict[str, Value]:
     return _asked(asked)
 
 
+def _runtime(platform: Platform) -> dict[str, Value]:
+    """Return what torch's module of this device says, which answers for every name that no hook has."""
+    return _asked(
+        {
+            # No hook and no declared name: the fallback answers, with None where torch has no such function.
+            "available": lambda: None if (ask := getattr(platform, "is_available", None)) is None else ask(),
+            "streams": lambda: platform.has_runtime("Stream"),
+            "events": lambda: platform.has_runtime("Event"),
+            "waits for its work": lambda: platform.has_runtime("synchronize"),
+        }
+    )
+
+
 def _device(platform: Platform, device: int) -> dict[str, Value]:
     capability = platform.get_device_capability
     return _asked(
@@ -104,6 +118,7 @@ def _device(platform: Platform, device: int) -> dict[str, Value]:
             "physical number": lambda: platform.visible_device_id_to_physical_device_id(device),
             "capability": lambda: None if (found := capability(device)) is None else str(found),
             "memory, bytes": lambda: platform.get_device_total_memory(device),
+            "memory in use, bytes": lambda: int(platform.get_current_memory_usage(device)),
             "compute units": lambda: platform.num_compute_units(device),
             "shares the host's memory": lambda: platform.is_integrated_gpu(device),
         }

@@ -82,9 +82,7 @@ class Engine:
             else:
                 self._core = self._start_processes(report, args.hook_timeout, traced=traced)
 
-    def _start_processes(
-        self, report: ResolutionReport, hook_seconds: float, *, traced: bool
-    ) -> ProcessCore:
+    def _start_processes(self, report: ResolutionReport, hook_seconds: float, *, traced: bool) -> ProcessCore:
         backend = self.config.parallel_config.distributed_executor_backend
         address = ""
         if backend == "ray":

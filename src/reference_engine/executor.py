@@ -133,7 +133,9 @@ class InProcessExecutor:
         right = isinstance(cast("object", output), StepOutput) and (
             # Logits may be gathered on the first rank alone.
             self.rank > 0
-            or all(NOT_NEGATIVE.accepts(output.next_token_ids.get(request.request_id)) for request in requests)
+            or all(
+                NOT_NEGATIVE.accepts(output.next_token_ids.get(request.request_id)) for request in requests
+            )
         )
         return self._answer("execute_model", output, right, "a StepOutput with a token for each request")
 

@@ -192,9 +192,7 @@ class HookWatch:
             for text in told:
                 self._on_hang(text)
 
-    def _look(
-        self, number: int, one: _Thread, stack: FrameType | None, codes: dict[CodeType, str]
-    ) -> str:
+    def _look(self, number: int, one: _Thread, stack: FrameType | None, codes: dict[CodeType, str]) -> str:
         """Look at one thread; what there is to tell, which is told once."""
         now = time.monotonic()
         hook = _outermost(stack, codes)
@@ -204,7 +202,9 @@ class HookWatch:
             if one.hung and self._interrupts and hook is one.frame and hook is not None:
                 _interrupt(number)  # it has caught the first one
             return ""
-        where = "".join(traceback.format_stack(stack, limit=-_FRAMES_SHOWN) if stack is not None else ()).rstrip()
+        where = "".join(
+            traceback.format_stack(stack, limit=-_FRAMES_SHOWN) if stack is not None else ()
+        ).rstrip()
         what = (
             f"hook {one.name} of {platform_name()} did not return within {self.seconds:g} s"
             if lasted > self.seconds

@@ -102,7 +102,9 @@ def process_request(
 def _tokens(request_id: str, prompt: Sequence[int], model: ModelConfig) -> list[int]:
     given = cast("object", prompt)  # from a user, so its annotation proves nothing
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
-        raise ValueError(f"request {request_id}: expected a sequence of token numbers as the prompt, got {given!r}")
+        raise ValueError(
+            f"request {request_id}: expected a sequence of token numbers as the prompt, got {given!r}"
+        )
     tokens = list(prompt)
     if not tokens:
         raise ValueError(f"request {request_id}: the prompt has no tokens")

@@ -181,7 +181,7 @@ class RayWorkers:
             **_resources(key),
             max_restarts=0,
             concurrency_groups={"watch": 1},
-            runtime_env={"env_vars": _environment(platform)},
+            runtime_env={"env_vars": environment_of(platform)},
         )(_Actor)
         self._actors = [made.remote() for _ in range(size)]
         places = self._get([actor.place.remote(key) for actor in self._actors], "place", START_SECONDS)
@@ -192,9 +192,7 @@ class RayWorkers:
         pickled = pickle_config(config)
         trace.step("the config is pickled")
         where = self._meeting(parent, nodes, places[0][2])
-        self._watches = [
-            actor.hung.options(concurrency_group="watch").remote() for actor in self._actors
-        ]
+        self._watches = [actor.hung.options(concurrency_group="watch").remote() for actor in self._actors]
         self._ask_each(
             "start",
             [
@@ -246,8 +244,7 @@ class RayWorkers:
     def _ask_each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         name = method if method == "start" else arguments[0][0]
         asked = [
-            getattr(actor, method).remote(*args)
-            for actor, args in zip(self._actors, arguments, strict=True)
+            getattr(actor, method).remote(*args) for actor, args in zip(self._actors, arguments, strict=True)
         ]
         return [value for _, value in self._get(asked, name, max(START_SECONDS, CALL_SECONDS))]
 
@@ -297,7 +294,7 @@ def _resources(key: str) -> dict[str, Any]:
     return {"num_cpus": 0, "resources": {key: 1}}
 
 
-def _environment(platform: Platform) -> dict[str, str]:
+def environment_of(platform: Platform) -> dict[str, str]:
     """Return the variables of the workers, which may live on other machines.
 
     The engine's own, those that the platform names, and those that keep Ray from choosing devices.

@@ -132,8 +132,15 @@ def _traced(plain: type, trace: Trace) -> type:
     """Return a subclass of `plain` that notes reads of its instances' members."""
 
     def read(self: object, name: str) -> Any:
-        if name not in MEMBERS or trace.depth:
+        if trace.depth:
             return object.__getattribute__(self, name)
+        if name not in MEMBERS:
+            try:
+                return object.__getattribute__(self, name)
+            except AttributeError:
+                # Python goes on to the fallback, without another look at the instance.
+                trace.note("__getattr__")
+                raise
         trace.note(name)
         trace.depth += 1
         try:

@@ -58,6 +58,4 @@ def install(folder: Path) -> None:
     info = folder / "tests_spoiler-1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tests-spoiler\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(
-        f"[platform_abc.general_plugins]\nspoiler = {__name__}:spoil\n"
-    )
+    (info / "entry_points.txt").write_text(f"[platform_abc.general_plugins]\nspoiler = {__name__}:spoil\n")

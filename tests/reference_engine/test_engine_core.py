@@ -107,7 +107,7 @@ def test_a_full_cache_makes_requests_wait_and_one_too_large_is_refused(use_platf
     use_platform()
     executor = Counting(block_size=4)
     core = core_of(executor, num_gpu_blocks_override=3)
-    results = generate(core, [request("a", 8, 2), request("big", 9, 4), request("c", 8, 2)])
+    results = generate(core, [request("a", 8, 2), request("big", 9, 5), request("c", 8, 2)])
     assert [bool(result.error) for result in results] == [False, True, False]
     assert "request big needs 4 blocks, the KV cache has 3" in results[1].error
     assert core.config.cache_config.block_size == 4

@@ -26,9 +26,7 @@ def state(block_size: int = 64) -> MambaSpec:
     return MambaSpec(block_size=block_size, shapes=[(2, 2)], dtypes=["float32"])
 
 
-def scheduler_of(
-    *specs: Any, num_blocks: int = 8, max_loras: int = 0, **limits: Any
-) -> Scheduler:
+def scheduler_of(*specs: Any, num_blocks: int = 8, max_loras: int = 0, **limits: Any) -> Scheduler:
     groups = [KVCacheGroup(layer_names=[f"layers.{i}"], kv_cache_spec=spec) for i, spec in enumerate(specs)]
     layout = KVCacheConfig(num_blocks=num_blocks, kv_cache_tensors=(), kv_cache_groups=groups)
     config = EngineConfig(
@@ -41,9 +39,7 @@ def scheduler_of(
 def request(name: str, prompt: int, most: int, **more: Any) -> Request:
     # Different prompts, so that a token computed from another request's cache is seen.
     start = sum(map(ord, name))
-    return Request(
-        request_id=name, prompt=[(start + i) % 97 for i in range(prompt)], max_tokens=most, **more
-    )
+    return Request(request_id=name, prompt=[(start + i) % 97 for i in range(prompt)], max_tokens=most, **more)
 
 
 class Device:
