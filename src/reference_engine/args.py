@@ -178,10 +178,10 @@ def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     add("--enable-lora", action="store_true")
     add("--cudagraph-mode", default=plain.cudagraph_mode, choices=[mode.name for mode in CUDAGraphMode])
     add("--additional-config", type=_json_object, default={}, help="JSON object for the platform alone")
-    ours = {action.dest for action in parser._actions}  # noqa: SLF001 - argparse has no public list
+    ours = {action.dest for action in parser._actions}
     platforms.load_general_plugins()
     _let_platform_extend(parser)
-    added = [action.dest for action in parser._actions if action.dest not in ours]  # noqa: SLF001
+    added = [action.dest for action in parser._actions if action.dest not in ours]
     parser.set_defaults(**{_ADDED: added})
     return parser
 

@@ -412,7 +412,7 @@ def _main(connection: Connection, serve: Serve, start: ChildStart) -> None:
         try:
             with line.watch.limited(start.seconds):
                 handler = prepare(serve, start)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - told to the parent, whatever it is
             line.send(False, failure_text(error))
             raise SystemExit(1) from None
         line.send(True, None)

@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read the output has enough; nothing is to be written when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except Exception as error:  # noqa: BLE001 - a user gets one line, whatever a plugin raises
+    except Exception as error:
         logger.debug("the command failed", exc_info=True)
         _say(f"error: {one_line(error)}")
         return FAILED
@@ -110,9 +110,14 @@ def one_line(error: BaseException) -> str:
     return text if text and plain else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
+def _out(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):
-        print(f"reference_engine: {text}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"reference_engine: {text}\n")
+        sys.stderr.flush()
 
 
 def _generate(namespace: argparse.Namespace) -> int:
@@ -182,11 +187,11 @@ def _print_results(
             entry |= {"prompt": namespace.prompt[place], "text": text.decode(result.tokens)}
         entries.append(entry | {"error": result.error or None})
     if namespace.json:
-        print(json.dumps(entries))
+        _out(json.dumps(entries))
         return
     for entry in entries:
         if entry["error"] is None:
-            print(entry.get("text", ",".join(map(str, entry["token_ids"]))))
+            _out(entry.get("text", ",".join(map(str, entry["token_ids"]))))
 
 
 def _print_trace(engine: Engine) -> None:
@@ -199,5 +204,5 @@ def _devices(namespace: argparse.Namespace) -> int:
     from reference_engine.device_facts import facts, lines
 
     found = facts()
-    print(json.dumps(found) if namespace.json else "\n".join(lines(found)))
+    _out(json.dumps(found) if namespace.json else "\n".join(lines(found)))
     return 0

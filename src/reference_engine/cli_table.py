@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,7 +19,7 @@ def require_rich() -> None:
         RuntimeError: it is missing.
     """
     try:
-        import rich  # noqa: F401
+        importlib.import_module("rich")
     except ImportError as error:
         raise RuntimeError(
             "--trace-hooks needs the package rich: pip install 'platform-abc[conformance]'"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Text(Protocol):
@@ -44,14 +45,15 @@ class Tokenizer:
 
     def __init__(self, file: Path) -> None:
         try:
-            import tokenizers
+            # Its own annotations are known only where it is installed.
+            tokenizers: Any = importlib.import_module("tokenizers")
         except ImportError as error:
             raise RuntimeError(
                 f"--prompt needs the package tokenizers to read {file}: pip install tokenizers, or give token "
                 "numbers with --prompt-ids"
             ) from error
         try:
-            self._inner = tokenizers.Tokenizer.from_file(str(file))
+            self._inner: Any = tokenizers.Tokenizer.from_file(str(file))
         except Exception as error:  # the library raises nothing narrower
             raise ValueError(f"{file} is no tokenizer: {error}") from error
 

@@ -78,8 +78,9 @@ class _Waiting:
                 raise own_copy(self.failure)
             new: dict[str, Future[Result]] = {request.request_id: Future() for request in requests}
             self._futures.update(new)
-        for future in new.values() if progress is not None else ():
-            future.add_done_callback(functools.partial(_report, progress))
+        if progress is not None:
+            for future in new.values():
+                future.add_done_callback(functools.partial(_report, progress))
         return new
 
     def done(self, results: Sequence[Result]) -> None:
@@ -273,7 +274,7 @@ class ProcessCore:
                 number, ok, value = rest
                 future = self._answers.pop(number)
                 future.set_result(value) if ok else future.set_exception(ValueError(value))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - told to all who wait, whatever it is
             self.fail(EngineFailed("the engine was closed") if self._closing else error)
 
     def fail(self, error: BaseException) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from platform_abc.capabilities import has_capabilities_v2
 from platform_abc.device_like import has_device_v2
@@ -21,7 +21,7 @@ def facts() -> dict[str, Value]:
     """Return what there is to know, by topic; `UNKNOWN` where a platform does not say."""
     from platforms import current_platform
 
-    count = _plain(lambda: current_platform.device_count())
+    count = _plain(current_platform.device_count)
     number = count if isinstance(count, int) else 0
     return {
         "platform": _identity(current_platform),
@@ -37,7 +37,7 @@ def _identity(platform: Platform) -> dict[str, Value]:
     return _asked(
         {
             "class": lambda: f"{kind.__module__}.{kind.__qualname__}",
-            "kind": lambda: platform._enum.name,
+            "kind": lambda: platform._enum.name,  # pyright: ignore[reportPrivateUsage]
             "device name": lambda: platform.device_name,
             "device type": lambda: platform.device_type,
             "runs code for CUDA": platform.is_cuda_alike,
@@ -139,13 +139,14 @@ def _plain(ask: Callable[[], object]) -> Value:
         return f"raises {type(error).__name__}: {error}"
 
 
-def _value(value: Any) -> Value:
+def _value(value: object) -> Value:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _value(item) for key, item in value.items()}
+        items = cast("Mapping[object, object]", value).items()
+        return {str(key): _value(item) for key, item in items}
     if isinstance(value, (list, tuple)):
-        return [_value(item) for item in value]
+        return [_value(item) for item in cast("Sequence[object]", value)]
     return getattr(value, "name", None) or str(value).removeprefix("torch.")
 
 

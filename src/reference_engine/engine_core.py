@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from platform_abc.errors import ConfigError
 from platform_abc.qualname import resolve_obj_by_qualname
 from reference_engine import trace
-from reference_engine.child import CALL_SECONDS, failure_text
+from reference_engine.child import failure_text
 from reference_engine.engine_config import run_config_hooks
 from reference_engine.executor import DistributedExecutor, InProcessExecutor
 from reference_engine.kv_cache import make_kv_cache_config
@@ -125,6 +125,7 @@ class CoreService:
 
     def __call__(self, name: str, args: tuple[Any, ...]) -> Any:
         """Answer a question."""
+        del args
         if name == "trace":
             return [*trace.moments(), *self.core.executor.traces()]
         if name == "config":
@@ -144,7 +145,7 @@ class CoreService:
                     line.send(True, ("done", done))
         except EOFError:
             self.core.close()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - told to the front end, whatever it is
             line.send(False, failure_text(error))
             self.core.close()
             raise SystemExit(1) from None

@@ -242,7 +242,8 @@ class DistributedExecutor:
 
     def available_memory(self) -> int:
         """Return the bytes that the KV cache may take on every rank."""
-        return min(self._workers.ask("available_memory"))
+        found: list[int] = self._workers.ask("available_memory")
+        return min(found)
 
     def initialize(self, kv_cache_config: KVCacheConfig) -> None:
         """Allocate the cache and warm up."""

@@ -94,7 +94,9 @@ def process_request(
         prompt=tuple(inputs.prompt_token_ids),
         max_tokens=min(room, wanted),
         min_tokens=params.min_tokens,
-        stop=frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else _ends(model)),
+        stop=frozenset(params.stop_token_ids)
+        if params.ignore_eos
+        else _ends(model).union(params.stop_token_ids),
         lora_id=lora_id,
     )
 

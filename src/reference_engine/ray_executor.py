@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,16 +52,24 @@ def check_ray() -> None:
             f"executor = 'ray': {current_platform.device_name} cannot be used with Ray, since ray_device_key of "
             f"{type(current_platform).__name__} is empty; take the executor 'processes'"
         )
+    _ray()
+
+
+def _ray() -> Any:
+    """Import Ray, whose own annotations checkers know only where it is installed.
+
+    Raises:
+        RuntimeError: it is missing.
+    """
     try:
-        import ray  # noqa: F401
+        return importlib.import_module("ray")
     except ImportError as error:
         raise RuntimeError("executor = 'ray' needs Ray: pip install 'platform-abc[ray]'") from error
 
 
 def address_of_user() -> str:
     """Return the address of the cluster to which this process is connected; empty if it is to none."""
-    import ray
-
+    ray = _ray()
     return str(ray.get_runtime_context().gcs_address) if ray.is_initialized() else ""
 
 
@@ -75,11 +84,10 @@ class _Actor:
 
     def place(self, key: str) -> tuple[str, list[str], str]:
         """Return the node, the devices that Ray has given to this actor, and the node's address."""
-        import ray
-
-        context: Any = ray.get_runtime_context()
+        ray = _ray()
+        context = ray.get_runtime_context()
         devices: Mapping[str, Sequence[object]] = context.get_accelerator_ids()
-        address: str = getattr(ray, "util").get_node_ip_address()  # noqa: B009 - untyped in Ray
+        address: str = ray.util.get_node_ip_address()
         return str(context.get_node_id()), [str(one) for one in devices.get(key, ())], address
 
     def free_port(self) -> int:
@@ -109,7 +117,7 @@ class _Actor:
             lambda: trace.moments() if name == "trace" else handler(name, args), CALL_SECONDS
         )
 
-    def _watched(self, work: Any, seconds: float) -> tuple[bool, Any]:
+    def _watched(self, work: Callable[[], Any], seconds: float) -> tuple[bool, Any]:
         assert self._watch is not None
         with self._watch.watching(), self._watch.limited(seconds):
             try:
@@ -145,11 +153,10 @@ class RayWorkers:
     """
 
     def __init__(self, config: EngineConfig, parent: ChildStart) -> None:
-        import ray
-
         from platforms import current_platform
 
-        self._ray: Any = ray
+        self._ray = _ray()
+        self._watches: list[Any] = []
         self._actors: list[Any] = []
         self._started_ray = not parent.ray_address
         self._connect(parent)
@@ -254,7 +261,7 @@ class RayWorkers:
         Raises:
             ProcessFailed: a worker died, hung, or answered that it failed.
         """
-        left, watches = list(asked), list(getattr(self, "_watches", ()))
+        left, watches = list(asked), self._watches
         while left:
             done, _ = self._ray.wait([*left, *watches], num_returns=1, timeout=seconds)
             if not done:

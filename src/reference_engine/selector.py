@@ -150,7 +150,7 @@ def get_vit_attn_backend(head_size: int, dtype: torch.dtype) -> AttentionBackend
     from platforms import current_platform
 
     with named("get_vit_attn_backend", current_platform):
-        chosen = current_platform.get_vit_attn_backend(head_size, dtype)
+        chosen: AttentionBackendEnum = current_platform.get_vit_attn_backend(head_size, dtype)
     allowed = current_platform.get_supported_vit_attn_backends()
     if chosen not in allowed:
         raise ValueError(
@@ -177,7 +177,7 @@ def get_mla_prefill_backend(dtype: torch.dtype, *, is_r1_compatible: bool = Fals
         chosen: object = current_platform.get_mla_prefill_backend_cls(
             MLAPrefillSelectorConfig(dtype, is_r1_compatible)
         )
-    if not isinstance(chosen, type):
+    if not isinstance(chosen, type):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin answers anything
         raise ValueError(
             f"get_mla_prefill_backend_cls of {type(current_platform).__name__} returned {chosen!r}, expected a class"
         )

@@ -15,8 +15,8 @@ from typing import Any, Final
 import pytest
 import torch
 
-from platform_abc.components.quantization import register_quantization_config, unregister_quantization_config
 from platform_abc.components.kv_cache import AttentionSpec
+from platform_abc.components.quantization import register_quantization_config, unregister_quantization_config
 from platform_abc.config import CompilationConfig, CompilationMode, EngineConfig
 from platform_abc.device import Device
 from platform_abc.members import MEMBERS
@@ -24,7 +24,6 @@ from platform_abc.requests import SamplingParams
 from platform_abc.timeline import Process
 from platform_abc.timeline_trace import violations
 from platform_abc.types import DeviceCapability
-from platforms.cpu import CpuPlatform
 from reference_engine import compilation, device_facts, selector
 from reference_engine.args import EngineArgs
 from reference_engine.engine import Engine
