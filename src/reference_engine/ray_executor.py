@@ -185,7 +185,7 @@ class RayWorkers:
                 "worker takes one"
             )
         made = self._ray.remote(
-            **_resources(key),
+            **resources_of(key),
             max_restarts=0,
             concurrency_groups={"watch": 1},
             runtime_env={"env_vars": environment_of(platform)},
@@ -214,7 +214,7 @@ class RayWorkers:
                         init_method=where,
                         lifeline=None,
                     ),
-                    self._visible(platform, places, nodes[rank]),
+                    visible_on(platform, places, nodes[rank]),
                 )
                 for rank in range(size)
             ],
@@ -228,13 +228,6 @@ class RayWorkers:
             return (Path(parent.folder) / "ranks").as_uri()
         (port,) = self._get([self._actors[0].free_port.remote()], "free_port", CALL_SECONDS)
         return f"tcp://{address}:{port}"
-
-    def _visible(
-        self, platform: Platform, places: Sequence[tuple[str, list[str], str]], node: str
-    ) -> dict[str, str]:
-        """Let each worker of a node see the devices of all of them, so that its local rank chooses its own."""
-        devices = [device for where, given, _ in places for device in given if where == node]
-        return {platform.device_control_env_var: ",".join(devices)} if devices else {}
 
     def ask(self, name: str, *args: Any) -> list[Any]:
         """Return what each worker answers, the first rank first.
@@ -294,10 +287,24 @@ def _name(rank: int) -> str:
     return f"worker {rank}" if rank else "worker"
 
 
-def _resources(key: str) -> dict[str, Any]:
+def visible_on(
+    platform: Platform, places: Sequence[tuple[str, list[str], str]], node: str
+) -> dict[str, str]:
+    """Let each worker of a node see the devices of all of them, so that its local rank chooses its own.
+
+    Args:
+        platform: names the variable.
+        places: of each rank: node, devices, address.
+        node: the node.
+    """
+    devices = [device for where, given, _ in places for device in given if where == node]
+    return {platform.device_control_env_var: ",".join(devices)} if devices else {}
+
+
+def resources_of(key: str) -> dict[str, Any]:
     """Return what one worker takes of the cluster: one device of the platform's kind."""
     if key in _RESOURCES:
-        return {"num_cpus": 0, _RESOURCES[key]: 1}
+        return {"num_cpus": 0} | {_RESOURCES[key]: 1}
     return {"num_cpus": 0, "resources": {key: 1}}
 
 
