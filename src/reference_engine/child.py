@@ -11,6 +11,7 @@ import functools
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import threading
 import time
@@ -69,6 +70,8 @@ class ChildStart:
         init_method: where the ranks meet; empty for one rank.
         hook_seconds: longest time that a hook may take.
         folder: a folder of this engine alone, which the front end removes; empty if it has none.
+        own_session: it leads a session, so that all that it starts can be found and ended.
+        orphan_seconds: longest life after its parent is gone.
         ray_address: the Ray cluster to which the front end is connected; empty if it is not.
         lifeline: an end of a pipe that the front end watches: it closes when all processes are gone.
     """
@@ -83,6 +86,8 @@ class ChildStart:
     init_method: str = ""
     hook_seconds: float = HOOK_SECONDS
     folder: str = ""
+    own_session: bool = False
+    orphan_seconds: float = ORPHAN_SECONDS
     ray_address: str = ""
     lifeline: Connection | None = None
 
@@ -388,14 +393,16 @@ class Line:
                 self._connection.send((False, f"its answer does not pickle: {type(error).__name__}: {error}"))
 
 
-def _end_with_parent() -> None:
-    """Let this process end soon after its parent, whatever it is doing then."""
+def _end_with_parent(start: ChildStart) -> None:
+    """Let this process end soon after its parent, whatever it is doing then, and take the folder along."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
     def watch() -> None:
         wait([parent.sentinel])
-        time.sleep(ORPHAN_SECONDS)
+        time.sleep(start.orphan_seconds)
+        if start.process is Process.ENGINE_CORE and start.folder:
+            shutil.rmtree(start.folder, ignore_errors=True)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -406,7 +413,9 @@ def _main(connection: Connection, serve: Serve, start: ChildStart) -> None:
     # An interrupt goes to the whole group; the parent decides and closes the connection.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    _end_with_parent()
+    if start.own_session:
+        os.setsid()
+    _end_with_parent(start)
     line = Line(connection, start)
     with line.watch.watching():
         try:

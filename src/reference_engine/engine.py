@@ -16,14 +16,21 @@ from platform_abc.errors import ConfigError
 from platform_abc.requests import SamplingParams
 from platform_abc.timeline import Process
 from reference_engine import trace
-from reference_engine.child import CALL_SECONDS, START_SECONDS, Child, ChildStart, pickle_config
+from reference_engine.child import (
+    CALL_SECONDS,
+    ORPHAN_SECONDS,
+    START_SECONDS,
+    Child,
+    ChildStart,
+    pickle_config,
+)
 from reference_engine.core_client import CoreClient, InProcessCore, ProcessCore
 from reference_engine.engine_config import create_engine_config
 from reference_engine.engine_core import serve_engine_core, start_in_process
 from reference_engine.hook_log import HookLog
 from reference_engine.hook_watch import EngineFailed, HookWatch, hook_that_raised
 from reference_engine.input_processor import Request, process_request
-from reference_engine.lifeline import Lifeline
+from reference_engine.lifeline import Lifeline, end_session
 from reference_engine.scheduler import Result
 from reference_engine.worker_start import load_plugins
 
@@ -33,6 +40,9 @@ if TYPE_CHECKING:
     from reference_engine.args import EngineArgs
 
 T = TypeVar("T")
+
+_RAY_ENDS_SECONDS: Final = 8.0
+"""So long an engine core may take to end Ray when the front end was killed."""
 
 GONE_SECONDS: Final = 3.0
 """Longest wait for the last process of a closed engine; each ends by itself when its parent is gone."""
@@ -68,6 +78,7 @@ class Engine:
         self._failure: BaseException | None = None
         self._folder = ""
         self._lifeline: Lifeline | None = None
+        self._session: int | None = None
         self._watch = HookWatch(Process.FRONT_END.value, args.hook_timeout, self._hangs, interrupts=True)
         atexit.register(self.close)
         with self._ends_on_failure():
@@ -112,9 +123,12 @@ class Engine:
                 folder=self._folder,
                 lifeline=self._lifeline.theirs,
                 ray_address=address,
+                own_session=backend == "ray",
+                orphan_seconds=_RAY_ENDS_SECONDS if backend == "ray" else ORPHAN_SECONDS,
             ),
         )
         self._lifeline.handed_on()
+        self._session = child.pid if backend == "ray" else None
         return ProcessCore(child.ready())
 
     def generate(
@@ -206,6 +220,9 @@ class Engine:
             if self._lifeline is not None:
                 self._lifeline.wait(GONE_SECONDS)
                 self._lifeline = None
+            if self._session is not None:
+                end_session(self._session)
+                self._session = None
             if self._folder:
                 shutil.rmtree(self._folder, ignore_errors=True)
                 self._folder = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -120,8 +121,9 @@ class CoreService:
     It sends `("done", results)` and `("answer", number, ok, value)`.
     """
 
-    def __init__(self, core: EngineCore) -> None:
+    def __init__(self, core: EngineCore, start: ChildStart) -> None:
         self.core = core
+        self._folder = start.folder
 
     def __call__(self, name: str, args: tuple[Any, ...]) -> Any:
         """Answer a question."""
@@ -145,6 +147,10 @@ class CoreService:
                     line.send(True, ("done", done))
         except EOFError:
             self.core.close()
+            if self._folder:
+                shutil.rmtree(
+                    self._folder, ignore_errors=True
+                )  # nobody else does where the front end was killed
         except BaseException as error:  # noqa: BLE001 - told to the front end, whatever it is
             line.send(False, failure_text(error))
             self.core.close()
@@ -177,7 +183,7 @@ def serve_engine_core(config: EngineConfig, start: ChildStart) -> Handler:
     """Start the engine core in its process, and its workers in theirs."""
     executor = DistributedExecutor(_start_workers(config, start))
     try:
-        return CoreService(EngineCore(config, executor, again=True))
+        return CoreService(EngineCore(config, executor, again=True), start)
     except BaseException:
         executor.close()
         raise

@@ -41,6 +41,7 @@ class WorkerProcesses:
                     process=Process.WORKER,
                     config=pickled,
                     seconds=START_SECONDS,
+                    own_session=False,
                     instance=rank,
                     local_rank=rank,
                     # A file is no port for which others could race.

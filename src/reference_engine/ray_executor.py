@@ -213,6 +213,7 @@ class RayWorkers:
                         local_rank=nodes[:rank].count(nodes[rank]),
                         init_method=where,
                         lifeline=None,
+                        own_session=False,
                     ),
                     visible_on(platform, places, nodes[rank]),
                 )
@@ -287,9 +288,7 @@ def _name(rank: int) -> str:
     return f"worker {rank}" if rank else "worker"
 
 
-def visible_on(
-    platform: Platform, places: Sequence[tuple[str, list[str], str]], node: str
-) -> dict[str, str]:
+def visible_on(platform: Platform, places: Sequence[tuple[str, list[str], str]], node: str) -> dict[str, str]:
     """Let each worker of a node see the devices of all of them, so that its local rank chooses its own.
 
     Args:

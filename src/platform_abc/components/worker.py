@@ -19,6 +19,32 @@ if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
 
 
+def _tuple(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(values)
+
+
+def _tuples(groups: Iterable[Iterable[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(values) for values in groups)
+
+
+def _tuple_or_none(values: Iterable[int] | None) -> tuple[int, ...] | None:
+    return None if values is None else tuple(values)
+
+
+@attrs.frozen(kw_only=True)
+class StepDetails:
+    """What a worker may tell the model of a step beside its tokens.
+
+    Args:
+        logit_rows: the tokens, counted from 0 over the whole step, whose logits are wanted, in order;
+            None for all.
+        lora_ids: number of each token's adapter, 0 for none; empty where no token has one.
+    """
+
+    logit_rows: Sequence[int] | None = attrs.field(converter=_tuple_or_none, default=None)
+    lora_ids: Sequence[int] = attrs.field(converter=_tuple, default=())
+
+
 class EngineModel(Protocol):
     """The engine's model on one device, as a worker runs it."""
 
@@ -32,6 +58,7 @@ class EngineModel(Protocol):
         positions: torch.Tensor,
         metadata: Mapping[str, AttentionMetadata],
         kv_caches: Mapping[str, torch.Tensor],
+        details: StepDetails | None = None,
     ) -> torch.Tensor:
         """Run the tokens of one step.
 
@@ -39,10 +66,13 @@ class EngineModel(Protocol):
             token_ids: int64 `[T]`, all requests one after the other.
             positions: int64 `[T]`, each token's place in its request.
             metadata: what each layer's backend built for this step, by layer name.
-            kv_caches: each layer's cache, by layer name.
+            kv_caches: each layer's cache, by layer name: in the shape that its backend gave, or, where
+                the layer keeps a state, uint8 `[blocks, bytes of a page]`.
+            details: whose logits are wanted, and which adapters are used; None for all, and none.
 
         Returns:
-            Logits, `[T, vocabulary]`.
+            Logits, `[T or wanted tokens, vocabulary]`. No rows on a rank to which the platform does not
+            gather them.
         """
         ...
 
@@ -58,14 +88,6 @@ class ModelBuilder(Protocol):
             device: where the weights go.
         """
         ...
-
-
-def _tuple(values: Iterable[int]) -> tuple[int, ...]:
-    return tuple(values)
-
-
-def _tuples(groups: Iterable[Iterable[int]]) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(values) for values in groups)
 
 
 @attrs.frozen(kw_only=True)
@@ -95,7 +117,7 @@ class StepOutput:
     """What a step gives back.
 
     Args:
-        next_token_ids: request name -> the next token.
+        next_token_ids: request name -> the next token; empty on a rank to which logits are not gathered.
     """
 
     next_token_ids: Mapping[str, int]
