@@ -203,7 +203,7 @@ class HookWatch:
                 _interrupt(number)  # it has caught the first one
             return ""
         where = "".join(
-            traceback.format_stack(stack, limit=-_FRAMES_SHOWN) if stack is not None else ()
+            traceback.format_stack(stack, limit=_FRAMES_SHOWN) if stack is not None else ()
         ).rstrip()
         what = (
             f"hook {one.name} of {platform_name()} did not return within {self.seconds:g} s"

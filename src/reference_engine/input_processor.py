@@ -37,11 +37,14 @@ class Request:
     stop: frozenset[int] = frozenset()
     lora_id: int = 0
 
-    def ends_with(self, tokens: Sequence[int]) -> bool:
-        """Say whether these generated tokens, one or more, are all."""
-        if len(tokens) >= self.max_tokens:
-            return True
-        return len(tokens) >= self.min_tokens and tokens[-1] in self.stop
+    def ends_with(self, count: int, last: int) -> bool:
+        """Say whether nothing more is generated.
+
+        Args:
+            count: tokens that were generated.
+            last: the last of them.
+        """
+        return count >= self.max_tokens or (count >= self.min_tokens and last in self.stop)
 
 
 def process_request(

@@ -80,26 +80,36 @@ class Running:
     Args:
         request: what was asked.
         blocks: by group: the block of each place, None for one that was taken back.
+        known: its prompt, and what was generated since.
+        computed: so many of them are in the cache.
+        scheduled: so many more run in this step.
     """
 
     request: Request
     blocks: list[list[int | None]]
-    tokens: list[int] = attrs.field(factory=list[int])
+    known: list[int] = attrs.field(init=False)
     computed: int = 0
     scheduled: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.known = list(self.request.prompt)
+
+    @property
+    def tokens(self) -> list[int]:
+        """What was generated."""
+        return self.known[len(self.request.prompt) :]
 
     @property
     def pending(self) -> int:
         """Tokens that are known and not in the cache yet."""
-        return len(self.request.prompt) + len(self.tokens) - self.computed
+        return len(self.known) - self.computed
 
     def share(self) -> StepRequest:
         """Return the tokens of this step, and where they and those before them lie."""
-        known = [*self.request.prompt, *self.tokens]
         tables = [_table(blocks) for blocks in self.blocks]
         return StepRequest(
             request_id=self.request.request_id,
-            token_ids=known[self.computed : self.computed + self.scheduled],
+            token_ids=self.known[self.computed : self.computed + self.scheduled],
             num_computed_tokens=self.computed,
             block_ids=tables[0] if tables else (),
             group_block_ids=tables if len(tables) > 1 else (),
@@ -284,8 +294,8 @@ class Scheduler:
             one.scheduled = 0
             if one.pending:
                 continue  # in the middle of its prompt, so what would come next is known
-            one.tokens.append(output.next_token_ids[one.request.request_id])
-            if one.request.ends_with(one.tokens):
+            one.known.append(output.next_token_ids[one.request.request_id])
+            if one.request.ends_with(len(one.known) - len(one.request.prompt), one.known[-1]):
                 self._release(one)
                 self.running.remove(one)
                 ended.append(Result(request_id=one.request.request_id, tokens=tuple(one.tokens)))

@@ -92,6 +92,7 @@ def in_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[BaseEx
     return thread, raised
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hook", "how", "process"),
     [
@@ -119,7 +120,9 @@ def test_a_hook_that_fails_in_another_process_ends_the_start(
     assert "CpuPlatform" in str(caught.value)
 
 
-@pytest.mark.parametrize("how", ["hang", "raise", "nonsense", "kill"])
+@pytest.mark.parametrize(
+    "how", ["hang", *(pytest.param(how, marks=pytest.mark.slow) for how in ("raise", "nonsense", "kill"))]
+)
 def test_a_hook_that_fails_in_a_step_ends_the_engine_for_all_who_wait(
     spoiled: Callable[..., None], monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -140,7 +143,9 @@ def test_a_hook_that_fails_in_a_step_ends_the_engine_for_all_who_wait(
         engine.generate(PROMPTS)
 
 
-@pytest.mark.parametrize("which", ["engine core", "worker", "worker 1"])
+@pytest.mark.parametrize(
+    "which", ["worker", *(pytest.param(one, marks=pytest.mark.slow) for one in ("engine core", "worker 1"))]
+)
 def test_a_killed_process_ends_the_engine(which: str) -> None:
     """Whoever waits gets an error that names the process, at once."""
     import platforms
@@ -151,11 +156,11 @@ def test_a_killed_process_ends_the_engine(which: str) -> None:
             dtype="float32",
             executor="processes",
             tensor_parallel_size=2 if which == "worker 1" else 1,
-            max_model_len=4000,
-            num_gpu_blocks_override=600,
+            max_model_len=1500,
+            num_gpu_blocks_override=200,
         )
     )
-    other, raised = in_thread(lambda: engine.generate(PROMPTS, SamplingParams(max_tokens=3000)))
+    other, raised = in_thread(lambda: engine.generate(PROMPTS, SamplingParams(max_tokens=1400)))
     time.sleep(0.5)
     os.kill(_pid_of(which), signal.SIGKILL)
     other.join(10)
