@@ -37,6 +37,8 @@ class EngineArgs:
         attention_backend: name of a backend; None lets the platform choose.
         quantization: name of a registered method; None for none.
         additional_config: options for the platform alone.
+        num_cpu_blocks: blocks on the host for requests that give their place to others; None computes their
+            tokens again.
         executor: `in-process` runs everything in this process, `processes` engine core and workers in their
             own, `ray` the workers as actors of Ray. `uni` and `mp` are other spellings of the first two.
         device_ids: the device of each worker, as entries of the platform's device variable; None takes them in
@@ -60,6 +62,7 @@ class EngineArgs:
     gpu_memory_utilization: float = 0.9
     kv_cache_memory_bytes: int | None = None
     num_gpu_blocks_override: int | None = 64
+    num_cpu_blocks: int | None = None
     max_num_seqs: int = 8
     max_num_batched_tokens: int | None = None
     enable_chunked_prefill: bool = True
@@ -166,6 +169,7 @@ def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     add("--kv-cache-dtype", default=plain.kv_cache_dtype, choices=CACHE_DTYPES)
     add("--gpu-memory-utilization", type=float, default=plain.gpu_memory_utilization)
     add("--num-gpu-blocks-override", type=positive, default=plain.num_gpu_blocks_override)
+    add("--num-cpu-blocks", type=positive, default=None, help="blocks on the host for requests that wait")
     add("--max-num-seqs", type=positive, default=plain.max_num_seqs)
     add("--max-num-batched-tokens", type=positive, default=None, help="tokens of one step")
     add("--tensor-parallel-size", type=positive, default=plain.tensor_parallel_size)

@@ -164,6 +164,7 @@ def build_config(args: EngineArgs, platform: Platform) -> EngineConfig:
             gpu_memory_utilization=args.gpu_memory_utilization,
             kv_cache_memory_bytes=args.kv_cache_memory_bytes,
             num_gpu_blocks_override=args.num_gpu_blocks_override,
+            num_cpu_blocks=args.num_cpu_blocks,
             sliding_window=args.sliding_window,
         ),
         parallel_config=_parallel_config(args, platform),

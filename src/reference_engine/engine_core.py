@@ -85,6 +85,8 @@ class EngineCore:
     def step(self) -> list[Result]:
         """Run one step and return the requests that it has ended."""
         planned = self.scheduler.schedule()
+        if self.scheduler.moves:
+            self.executor.move_blocks(self.scheduler.moves)
         output = self.executor.execute([one.share() for one in planned])
         return self.scheduler.update(planned, output)
 

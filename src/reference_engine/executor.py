@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from platform_abc.config import CacheConfig, EngineConfig
     from reference_engine.child import ChildStart, Handler
     from reference_engine.hook_log import HookLog
+    from reference_engine.host_blocks import HostBlocks
+    from reference_engine.scheduler import Move
     from reference_engine.trace import Moment
 
 
@@ -41,6 +43,10 @@ class Executor(Protocol):
 
     def initialize(self, kv_cache_config: KVCacheConfig) -> None:
         """Allocate the cache and warm up."""
+        ...
+
+    def move_blocks(self, moves: Sequence[Move]) -> None:
+        """Copy blocks of the cache to the host and back, in this order."""
         ...
 
     def execute(self, requests: Sequence[StepRequest]) -> StepOutput:
@@ -91,6 +97,7 @@ class InProcessExecutor:
     ) -> None:
         self.config = config
         self.rank = 0
+        self._host_blocks: HostBlocks | None = None
         if place is None:
             refuse_more_than_one(config)
             self.worker = start_worker(config, log=log)
@@ -125,7 +132,18 @@ class InProcessExecutor:
     def initialize(self, kv_cache_config: KVCacheConfig) -> None:
         """Allocate the cache and warm up."""
         self.worker.initialize_from_config(kv_cache_config)
+        on_host = self.config.cache_config.num_cpu_blocks
+        if on_host:
+            from reference_engine.host_blocks import HostBlocks
+
+            self._host_blocks = HostBlocks(self.worker.get_kv_caches(), kv_cache_config, on_host)
         self.worker.compile_or_warm_up_model()
+
+    def move_blocks(self, moves: Sequence[Move]) -> None:
+        """Copy blocks of the cache to the host and back, in this order."""
+        if self._host_blocks is None:
+            raise RuntimeError("no blocks were made on the host: cache_config.num_cpu_blocks was not set")
+        self._host_blocks.move(moves)
 
     def execute(self, requests: Sequence[StepRequest]) -> StepOutput:
         """Run one step."""
@@ -248,6 +266,10 @@ class DistributedExecutor:
     def initialize(self, kv_cache_config: KVCacheConfig) -> None:
         """Allocate the cache and warm up."""
         self._workers.ask("initialize", kv_cache_config)
+
+    def move_blocks(self, moves: Sequence[Move]) -> None:
+        """Copy blocks of the cache to the host and back, in this order."""
+        self._workers.ask("move_blocks", moves)
 
     def execute(self, requests: Sequence[StepRequest]) -> StepOutput:
         """Run one step; the first rank answers for all."""

@@ -1,7 +1,8 @@
 """The scheduler: which tokens of which requests run in a step, and which blocks of the cache hold them.
 
 Requests join and leave at every step. A prompt runs in chunks, blocks are taken as tokens come, and where
-none is free the youngest running request gives its own back and computes its tokens again later.
+none is free the youngest running request gives its own back. Its tokens are computed again later, or come back from
+the host where there are blocks to keep them.
 """
 
 from __future__ import annotations
@@ -37,20 +38,35 @@ class Result:
     error: str = ""
 
 
+@attrs.frozen
+class Move:
+    """Blocks of one request that go to the host, or come back.
+
+    Args:
+        to_host: they go to the host.
+        blocks: by cache group: pairs of a block of the cache and one of the host.
+    """
+
+    to_host: bool
+    blocks: Sequence[Sequence[tuple[int, int]]]
+
+
 class BlockPool:
     """The blocks of one cache group, each free or held by one request.
 
     Args:
         group: what its layers store.
         num_blocks: blocks of the group.
+        num_host_blocks: blocks that the host keeps for it.
         reclaims: a block that a sliding window no longer sees is taken back.
     """
 
-    def __init__(self, group: KVCacheGroup, num_blocks: int, *, reclaims: bool) -> None:
+    def __init__(self, group: KVCacheGroup, num_blocks: int, num_host_blocks: int, *, reclaims: bool) -> None:
         self.spec = group.kv_cache_spec
         self.num_blocks = num_blocks
         self.window = self.spec.sliding_window if reclaims and isinstance(self.spec, AttentionSpec) else None
         self.free = deque(range(num_blocks))
+        self.free_on_host = deque(range(num_host_blocks))
 
     def first_seen(self, computed: int) -> int:
         """Return the first block, by place in the request, that its next token may look at.
@@ -83,6 +99,7 @@ class Running:
         known: its prompt, and what was generated since.
         computed: so many of them are in the cache.
         scheduled: so many more run in this step.
+        on_host: by group: the host's block of each place, while the request waits with what it has computed.
     """
 
     request: Request
@@ -90,6 +107,7 @@ class Running:
     known: list[int] = attrs.field(init=False)
     computed: int = 0
     scheduled: int = 0
+    on_host: list[list[int | None]] | None = None
 
     def __attrs_post_init__(self) -> None:
         self.known = list(self.request.prompt)
@@ -138,9 +156,12 @@ class Scheduler:
         self.limits = config.scheduler_config
         self.max_loras = config.lora_config.max_loras if config.lora_config is not None else 0
         reclaims = self.limits.enable_chunked_prefill and not self.limits.disable_hybrid_kv_cache_manager
+        self.host_blocks = config.cache_config.num_cpu_blocks or 0
         self.pools = [
-            BlockPool(group, layout.num_blocks, reclaims=reclaims) for group in layout.kv_cache_groups
+            BlockPool(group, layout.num_blocks, self.host_blocks, reclaims=reclaims)
+            for group in layout.kv_cache_groups
         ]
+        self.moves: list[Move] = []
         self.waiting: deque[Running] = deque()
         self.running: list[Running] = []
 
@@ -190,11 +211,14 @@ class Scheduler:
     def schedule(self) -> list[Running]:
         """Plan one step and take the blocks that it needs.
 
+        The copies in `moves` have to be made, in their order, before the step runs.
+
         Returns:
             The requests that run, each with the number of its tokens in `scheduled`.
         """
         budget = self.limits.max_num_batched_tokens
         planned: list[Running] = []
+        self.moves = []
         for place, one in enumerate(list(self.running)):
             if one not in self.running:
                 break  # an older one has taken its blocks, and those of all after it
@@ -206,6 +230,7 @@ class Scheduler:
             if not self._has_adapter_slot(one) or not self._can_start(one, budget):
                 break
             self.running.append(self.waiting.popleft())
+            self._bring_back(one)
             budget -= self._plan(one, min(one.pending, budget), planned)
         return planned
 
@@ -214,7 +239,11 @@ class Scheduler:
         if not self.limits.enable_chunked_prefill and one.pending > budget:
             return False
         tokens = self._hold(one, min(one.pending, budget))
-        return all(pool.spec.blocks_for(tokens) <= len(pool.free) for pool in self.pools)
+        kept = one.on_host or [[] for _ in self.pools]
+        return all(
+            pool.spec.blocks_for(tokens) - blocks.count(None) <= len(pool.free)
+            for pool, blocks in zip(self.pools, kept, strict=True)
+        )
 
     def _hold(self, one: Running, tokens: int) -> int:
         """Return the tokens that the request must have blocks for when `tokens` more are computed.
@@ -267,15 +296,60 @@ class Scheduler:
         return True
 
     def _preempt(self, one: Running) -> None:
-        """Send a request back to the head of the queue; its tokens are computed again."""
-        self._release(one)
+        """Send a request back to the head of the queue."""
+        if not self._send_away(one):
+            self._release(one)
         self.running.remove(one)
         self.waiting.appendleft(one)
+
+    def _send_away(self, one: Running) -> bool:
+        """Keep what a request has computed on the host; not, if that has no room for it."""
+        needed = [len(blocks) - blocks.count(None) for blocks in one.blocks]
+        if not one.computed or any(
+            count > len(pool.free_on_host) for count, pool in zip(needed, self.pools, strict=True)
+        ):
+            return False
+        kept = [
+            [None if block is None else pool.free_on_host.popleft() for block in blocks]
+            for pool, blocks in zip(self.pools, one.blocks, strict=True)
+        ]
+        self._move(one, kept, to_host=True)
+        computed = one.computed
+        self._release(one)
+        one.computed, one.on_host = computed, kept
+        return True
+
+    def _bring_back(self, one: Running) -> None:
+        """Give a request blocks again for what the host has kept of it."""
+        kept, one.on_host = one.on_host, None
+        if kept is None:
+            return
+        one.blocks = [
+            [None if block is None else pool.free.popleft() for block in blocks]
+            for pool, blocks in zip(self.pools, kept, strict=True)
+        ]
+        self._move(one, kept, to_host=False)
+        for pool, blocks in zip(self.pools, kept, strict=True):
+            pool.free_on_host.extend(block for block in blocks if block is not None)
+
+    def _move(self, one: Running, on_host: Sequence[Sequence[int | None]], *, to_host: bool) -> None:
+        pairs = [
+            [
+                (block, other)
+                for block, other in zip(blocks, others, strict=True)
+                if block is not None and other is not None
+            ]
+            for blocks, others in zip(one.blocks, on_host, strict=True)
+        ]
+        self.moves.append(Move(to_host, pairs))
 
     def _release(self, one: Running) -> None:
         for pool, blocks in zip(self.pools, one.blocks, strict=True):
             pool.free.extend(block for block in blocks if block is not None)
             blocks.clear()
+        for pool, blocks in zip(self.pools, one.on_host or [[] for _ in self.pools], strict=True):
+            pool.free_on_host.extend(block for block in blocks if block is not None)
+        one.on_host = None
         one.computed = one.scheduled = 0
 
     def update(self, planned: Sequence[Running], output: StepOutput) -> list[Result]:

@@ -139,6 +139,17 @@ def encoder_and_decoder(use: Use, patch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
+def full_cache(use: Use, patch: pytest.MonkeyPatch) -> set[str]:
+    """Requests that outgrow the cache, with room for them on the host."""
+    use()
+    sys.modules.pop("reference_engine.custom_ops", None)
+    args = EngineArgs(dtype="float32", block_size=16, num_gpu_blocks_override=3, num_cpu_blocks=4)
+    with Engine(args, traced=True) as engine:
+        results = engine.generate([[1] * 10, [2] * 10], SamplingParams(max_tokens=30))
+        assert [one.error for one in results] == ["", ""]
+        return {one.name for one in engine.traces()}
+
+
 def ray_start(use: Use, patch: pytest.MonkeyPatch) -> set[str]:
     """What is asked before actors are made; whole runs on Ray are in test_executors."""
     from reference_engine import ray_executor
@@ -203,13 +214,14 @@ READ_IN: Final[Mapping[Run, str]] = {
     ),
     other_attention: "get_vit_attn_backend get_mla_prefill_backend_cls",
     encoder_and_decoder: "check_runner_kv_caches_multi_layer",
+    full_cache: "insert_blocks_to_device swap_out_blocks_to_host pack_kv_cache",
     ray_start: "ray_noset_device_env_vars additional_env_vars",
     two_workers: "stateless_init_device_torch_dist_pg",
 }
 """Run -> the members that it reads, each at the first run that does."""
 
 MISSING: Final = frozenset(
-    "get_infinity_values insert_blocks_to_device swap_out_blocks_to_host pack_kv_cache enable_multi_stream_overlap use_all_gather use_custom_op_collectives".split()
+    ("get_infinity_values", "enable_multi_stream_overlap", "use_all_gather", "use_custom_op_collectives")
 )
 """Members that nothing in the engine reads yet."""
 

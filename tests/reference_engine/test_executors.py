@@ -52,7 +52,9 @@ def tokens_of(**args: Any) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("executor", "workers"), [("processes", 1), ("processes", 2), ("ray", 1), ("ray", 2)])
+@pytest.mark.parametrize(
+    ("executor", "workers"), [("processes", 1), ("processes", 2), ("ray", 1), ("ray", 2)]
+)
 def test_each_executor_generates_the_same_and_follows_the_timeline(
     use_platform: Use, executor: str, workers: int
 ) -> None:
@@ -112,7 +114,9 @@ def test_each_prompt_may_have_its_own_parameters(use_platform: Use) -> None:
 def test_ray_is_refused_where_the_device_has_no_name_there(use_platform: Use) -> None:
     """Before anything is started; the device is named."""
     use_platform(ray_device_key="")
-    with pytest.raises(ConfigError, match="cpu cannot be used with Ray, since ray_device_key of ChangedPlatform"):
+    with pytest.raises(
+        ConfigError, match="cpu cannot be used with Ray, since ray_device_key of ChangedPlatform"
+    ):
         Engine(EngineArgs(dtype="float32", executor="ray"))
 
 
@@ -203,14 +207,14 @@ def test_a_ray_of_the_user_stays(use_platform: Use) -> None:
 
     platforms.reset_current_platform()
     with tempfile.TemporaryDirectory(prefix="r") as folder, contextlib.ExitStack() as stack:
-        ray.init(
-            address="local", num_cpus=2, include_dashboard=False, _temp_dir=folder, log_to_driver=False
-        )
+        ray.init(address="local", num_cpus=2, include_dashboard=False, _temp_dir=folder, log_to_driver=False)
         stack.callback(ray.shutdown)
         args = EngineArgs(dtype="float32", executor="ray")
         with Engine(args) as engine:
             assert engine.generate([[1]], EIGHT)[0].tokens
         assert ray.is_initialized()
         too_many = EngineArgs(dtype="float32", executor="ray", tensor_parallel_size=4, num_kv_heads=4)
-        with pytest.raises(EngineFailed, match="world_size = 4: expected at most 2, the CPU of the Ray cluster"):
+        with pytest.raises(
+            EngineFailed, match="world_size = 4: expected at most 2, the CPU of the Ray cluster"
+        ):
             Engine(too_many)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from platform_abc.components.kv_cache import AttentionSpec, KVCacheConfig, KVCacheGroup, MambaSpec
 from platform_abc.components.worker import StepOutput, StepRequest
-from platform_abc.config import EngineConfig, LoRAConfig, SchedulerConfig
+from platform_abc.config import CacheConfig, EngineConfig, LoRAConfig, SchedulerConfig
 from reference_engine.input_processor import Request
-from reference_engine.scheduler import Result, Running, Scheduler
+from reference_engine.scheduler import Move, Result, Running, Scheduler
 
 
 def attention(block_size: int = 4, window: int | None = None) -> AttentionSpec:
@@ -26,10 +26,13 @@ def state(block_size: int = 64) -> MambaSpec:
     return MambaSpec(block_size=block_size, shapes=[(2, 2)], dtypes=["float32"])
 
 
-def scheduler_of(*specs: Any, num_blocks: int = 8, max_loras: int = 0, **limits: Any) -> Scheduler:
+def scheduler_of(
+    *specs: Any, num_blocks: int = 8, max_loras: int = 0, num_cpu_blocks: int | None = None, **limits: Any
+) -> Scheduler:
     groups = [KVCacheGroup(layer_names=[f"layers.{i}"], kv_cache_spec=spec) for i, spec in enumerate(specs)]
     layout = KVCacheConfig(num_blocks=num_blocks, kv_cache_tensors=(), kv_cache_groups=groups)
     config = EngineConfig(
+        cache_config=CacheConfig(num_cpu_blocks=num_cpu_blocks),
         scheduler_config=SchedulerConfig(**{"max_num_seqs": 4, "max_num_batched_tokens": 16, **limits}),
         lora_config=LoRAConfig(max_loras=max_loras) if max_loras else None,
     )
@@ -48,16 +51,33 @@ class Device:
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.cells: list[dict[tuple[int, int], int]] = [{} for _ in scheduler.pools]
+        self.host: list[dict[tuple[int, int], int]] = [{} for _ in scheduler.pools]
         self.steps: list[list[StepRequest]] = []
 
     def run(self, planned: Sequence[Running]) -> StepOutput:
+        for move in self.scheduler.moves:
+            self._move(move)
         shares = [one.share() for one in planned]
         self.steps.append(shares)
         for group, pool in enumerate(self.scheduler.pools):
             held = [b for one in self._all() for b in one.blocks[group] if b is not None]
             assert len(held) == len(set(held)), "a block is used twice"
             assert sorted([*held, *pool.free]) == list(range(pool.num_blocks)), "a block is lost"
+            kept = [b for one in self._all() if one.on_host for b in one.on_host[group] if b is not None]
+            assert sorted([*kept, *pool.free_on_host]) == list(range(len(kept) + len(pool.free_on_host)))
         return StepOutput(next_token_ids={share.request_id: self._next(share) for share in shares})
+
+    def _move(self, move: Move) -> None:
+        for group, pairs in enumerate(move.blocks):
+            for here, there in pairs:
+                source, target = (here, there) if move.to_host else (there, here)
+                old, new = self.cells[group], self.host[group]
+                if not move.to_host:
+                    old, new = new, old
+                for cell in range(64):
+                    new.pop((target, cell), None)
+                    if (source, cell) in old:
+                        new[target, cell] = old[source, cell]
 
     def _all(self) -> list[Running]:
         return [*self.scheduler.running, *self.scheduler.waiting]
@@ -96,6 +116,7 @@ def run(scheduler: Scheduler, arrivals: Mapping[int, Sequence[Request]]) -> dict
         assert step < 10_000
     for pool in scheduler.pools:
         assert sorted(pool.free) == list(range(pool.num_blocks))
+        assert len(pool.free_on_host) == len(set(pool.free_on_host)) == scheduler.host_blocks
     return results
 
 
@@ -104,16 +125,26 @@ SPECS = st.lists(
         st.builds(attention, st.integers(1, 5), st.one_of(st.none(), st.integers(1, 12))), st.builds(state)
     ),
     min_size=1,
-    max_size=3,
+    max_size=2,
 )
 REQUESTS = st.lists(
-    st.tuples(st.integers(0, 12), st.integers(1, 20), st.integers(1, 12), st.integers(0, 3)), max_size=8
+    # Arrival, prompt, output, adapter: most arrive together and outgrow a small cache.
+    st.tuples(st.integers(0, 5), st.integers(1, 20), st.integers(4, 30), st.sampled_from([0, 0, 0, 1, 2, 3])),
+    min_size=2,
+    max_size=8,
 )
 
 
 @settings(deadline=None, max_examples=150)
 @given(
-    SPECS, REQUESTS, st.integers(1, 12), st.integers(1, 4), st.integers(0, 12), st.booleans(), st.booleans()
+    SPECS,
+    REQUESTS,
+    st.integers(4, 24),
+    st.integers(2, 5),
+    st.integers(0, 12),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 8),
 )
 def test_every_request_ends_and_its_tokens_are_its_own(
     specs: list[Any],
@@ -123,6 +154,7 @@ def test_every_request_ends_and_its_tokens_are_its_own(
     more: int,
     chunked: bool,
     hybrid: bool,
+    on_host: int,
 ) -> None:
     """Whatever arrives when, over whatever cache: no block twice, all freed, the tokens as if alone."""
     limits = {
@@ -134,7 +166,9 @@ def test_every_request_ends_and_its_tokens_are_its_own(
     arrivals: dict[int, list[Request]] = {}
     for number, (at, prompt, most, adapter) in enumerate(requests):
         arrivals.setdefault(at, []).append(request(f"r{number}", prompt, most, lora_id=adapter))
-    together = run(scheduler_of(*specs, num_blocks=num_blocks, max_loras=2, **limits), arrivals)
+    together = run(
+        scheduler_of(*specs, num_blocks=num_blocks, num_cpu_blocks=on_host, max_loras=2, **limits), arrivals
+    )
     assert len(together) == len(requests)
     for one in [one for those in arrivals.values() for one in those]:
         result = together[one.request_id]
@@ -183,6 +217,15 @@ def test_the_youngest_gives_its_blocks_back_and_computes_again() -> None:
     assert steps[1] == {"a": 1}
     again = next(step for step in steps[1:] if step.get("b", 0) > 1)
     assert again["b"] == 5  # its prompt, and the token that it had
+
+
+def test_with_room_on_the_host_nothing_is_computed_again() -> None:
+    """The younger request comes back with what it had, and goes on with one token."""
+    scheduler = scheduler_of(attention(4), num_blocks=3, num_cpu_blocks=2)
+    steps = steps_of(scheduler, request("a", 4, 5), request("b", 4, 5))
+    assert steps[0] == {"a": 4, "b": 4}
+    assert all(step.get("b", 0) <= 1 for step in steps[1:])
+    assert sum("b" in step for step in steps) == 5
 
 
 def test_a_window_gives_back_what_it_no_longer_sees() -> None:

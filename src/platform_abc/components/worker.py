@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
+from platform_abc.errors import NotSupported
+
 if TYPE_CHECKING:
     import torch
 
@@ -197,6 +199,21 @@ class WorkerBase(abc.ABC):
     @abc.abstractmethod
     def get_model(self) -> torch.nn.Module:
         """Return the model."""
+
+    def get_kv_caches(self) -> Mapping[str, torch.Tensor]:
+        """Return the cache of each layer, by layer name, as `EngineModel.run` gets it.
+
+        The engine copies blocks of it to the host and back.
+
+        Raises:
+            NotSupported: by default.
+        """
+        raise NotSupported(
+            "get_kv_caches",
+            type(self).__name__,
+            "override it with the tensors that initialize_from_config has made, or leave cache_config.num_cpu_blocks "
+            "unset",
+        )
 
     def check_health(self) -> None:
         """Return at once if the worker can run a step; by default it can.

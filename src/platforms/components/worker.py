@@ -312,6 +312,10 @@ class DeviceWorker(WorkerBase):
             raise ValueError(f"the layer {name!r} needs {needed} bytes, but its tensor has {memory.numel()}")
         return memory[:needed].view(dtype).view(shape)
 
+    def get_kv_caches(self) -> Mapping[str, torch.Tensor]:
+        """Return the cache of each layer, by layer name."""
+        return self._kv_caches
+
     def compile_or_warm_up_model(self) -> None:
         """Run the largest step once, so that the first request does not pay for lazy initialisation."""
         self._largest_step()()
