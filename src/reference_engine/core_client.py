@@ -198,8 +198,11 @@ class InProcessCore:
             self._turn.notify_all()
 
     def close(self, *, failed: bool) -> None:
-        """End the worker."""
-        del failed
+        """End the worker, once no step runs; after a failure nobody waits for that."""
+        self.fail(EngineFailed("the engine was closed"))
+        if not failed:
+            with self._turn:
+                self._turn.wait_for(lambda: not self._stepping, END_SECONDS)
         self._core.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import itertools
+import math
 import shutil
 import tempfile
 import threading
@@ -28,7 +29,7 @@ from reference_engine.core_client import CoreClient, InProcessCore, ProcessCore
 from reference_engine.engine_config import create_engine_config
 from reference_engine.engine_core import serve_engine_core, start_in_process
 from reference_engine.hook_log import HookLog
-from reference_engine.hook_watch import EngineFailed, HookWatch, hook_that_raised
+from reference_engine.hook_watch import EngineFailed, HookWatch, hook_that_raised, platform_name
 from reference_engine.input_processor import Request, process_request
 from reference_engine.lifeline import Lifeline, end_session
 from reference_engine.scheduler import Result
@@ -66,6 +67,8 @@ class Engine:
     def __init__(self, args: EngineArgs, *, traced: bool = False) -> None:
         import platforms
 
+        if not 0 < args.hook_timeout < math.inf:
+            raise ConfigError(f"hook_timeout = {args.hook_timeout!r}: expected a number of seconds above 0")
         report = platforms.resolution_report()
         from platforms import current_platform
 
@@ -195,9 +198,18 @@ class Engine:
         except Exception as error:
             hook = hook_that_raised(error.__traceback__)
             if hook and not any(hook in note for note in getattr(error, "__notes__", ())):
-                error.add_note(f"raised in hook {hook}, in the {Process.FRONT_END.value}")
+                error.add_note(f"raised in hook {hook} of {platform_name()}")
             self._end(error)
             raise
+        except SystemExit as error:
+            hook = hook_that_raised(error.__traceback__)
+            if not hook:
+                raise
+            failure = EngineFailed(
+                f"hook {hook} of {platform_name()} called sys.exit({error.code!r}), in the {Process.FRONT_END.value}"
+            )
+            self._end(failure)
+            raise failure from error
         except BaseException:
             if self._core is None:
                 self.close()  # interrupted at the start

@@ -194,7 +194,7 @@ def _chunks_prompts(platform: Platform) -> bool:
     """Say whether a prompt may run in parts; processors of these kinds have no kernel that reads the first part."""
     if not platform.is_cpu():
         return True
-    return platform.get_cpu_architecture().name not in ("POWERPC", "S390X", "RISCV")
+    return getattr(platform.get_cpu_architecture(), "name", "") not in ("POWERPC", "S390X", "RISCV")
 
 
 def _by_name(kind: type[K], name: str, value: str) -> K:

@@ -76,7 +76,7 @@ def process_request(
         current_platform.validate_request(inputs, params)
     except ValueError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         who = owner(current_platform, "validate_request")
         raise ValueError(f"request {request_id}: {who} raised {type(error).__name__}: {error}") from error
     length = len(inputs.prompt_token_ids)
@@ -110,7 +110,12 @@ def _tokens(request_id: str, prompt: Sequence[int], model: ModelConfig) -> list[
         raise ValueError(
             f"request {request_id}: expected a sequence of token numbers as the prompt, got {given!r}"
         )
-    tokens = list(prompt)
+    try:
+        tokens = list(prompt)
+    except Exception as error:
+        raise ValueError(
+            f"request {request_id}: the prompt cannot be read: {type(error).__name__}: {error}"
+        ) from error
     if not tokens:
         raise ValueError(f"request {request_id}: the prompt has no tokens")
     wrong = [token for token in tokens if not WHOLE.accepts(token)]

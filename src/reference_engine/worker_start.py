@@ -95,7 +95,7 @@ def _log_place(platform: Platform, rank: int, local_rank: int) -> None:
     except (NotImplementedError, ValueError) as error:
         logger.debug("worker %d: %s does not tell its device: %s", rank, type(platform).__name__, error)
         return
-    logger.debug("worker %d runs on the %s device %d of this machine", rank, platform.device_name, physical)
+    logger.debug("worker %d runs on the %s device %s of this machine", rank, platform.device_name, physical)
 
 
 def install_ir_ops(config: EngineConfig) -> None:
