@@ -19,6 +19,28 @@ if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
 
 
+def _tuple(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(values)
+
+
+def _tuple_or_none(values: Iterable[int] | None) -> tuple[int, ...] | None:
+    return None if values is None else tuple(values)
+
+
+@attrs.frozen(kw_only=True)
+class StepDetails:
+    """What a worker may tell the model of a step beside its tokens.
+
+    Args:
+        logit_rows: the tokens, counted from 0 over the whole step, whose logits are wanted, in order;
+            None for all.
+        lora_ids: number of each token's adapter, 0 for none; empty where no token has one.
+    """
+
+    logit_rows: Sequence[int] | None = attrs.field(converter=_tuple_or_none, default=None)
+    lora_ids: Sequence[int] = attrs.field(converter=_tuple, default=())
+
+
 class EngineModel(Protocol):
     """The engine's model on one device, as a worker runs it."""
 
@@ -32,6 +54,7 @@ class EngineModel(Protocol):
         positions: torch.Tensor,
         metadata: Mapping[str, AttentionMetadata],
         kv_caches: Mapping[str, torch.Tensor],
+        details: StepDetails | None = None,
     ) -> torch.Tensor:
         """Run the tokens of one step.
 
@@ -39,10 +62,13 @@ class EngineModel(Protocol):
             token_ids: int64 `[T]`, all requests one after the other.
             positions: int64 `[T]`, each token's place in its request.
             metadata: what each layer's backend built for this step, by layer name.
-            kv_caches: each layer's cache, by layer name.
+            kv_caches: each layer's cache, by layer name: in the shape that its backend gave, or, where
+                the layer keeps a state, uint8 `[blocks, bytes of a page]`.
+            details: whose logits are wanted, and which adapters are used; None for all, and none.
 
         Returns:
-            Logits, `[T, vocabulary]`.
+            Logits, `[T or wanted tokens, vocabulary]`. No rows on a rank to which the platform does not
+            gather them.
         """
         ...
 
@@ -60,10 +86,6 @@ class ModelBuilder(Protocol):
         ...
 
 
-def _tuple(values: Iterable[int]) -> tuple[int, ...]:
-    return tuple(values)
-
-
 @attrs.frozen(kw_only=True)
 class StepRequest:
     """One request's share of a step.
@@ -73,12 +95,14 @@ class StepRequest:
         token_ids: tokens to run in this step, in order.
         num_computed_tokens: tokens of the request that are in the cache already.
         block_ids: blocks of the request, in order, enough for the tokens of this step.
+        lora_id: number of the request's adapter, from 1; 0 for the base model.
     """
 
     request_id: str
     token_ids: Sequence[int] = attrs.field(converter=_tuple)
     num_computed_tokens: int = 0
     block_ids: Sequence[int] = attrs.field(converter=_tuple, default=())
+    lora_id: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -86,7 +110,7 @@ class StepOutput:
     """What a step gives back.
 
     Args:
-        next_token_ids: request name -> the next token.
+        next_token_ids: request name -> the next token; empty on a rank to which logits are not gathered.
     """
 
     next_token_ids: Mapping[str, int]
