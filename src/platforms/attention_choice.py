@@ -20,6 +20,12 @@ TORCH_SDPA: Final = "platforms.components.attention.TorchSdpaBackend"
 SDPA_BACKENDS: Final[Mapping[str, str]] = {"TORCH_SDPA": TORCH_SDPA}
 """Name as asked for -> dotted name, the default first, for a platform that has torch's SDPA alone."""
 
+TRITON_ATTN: Final = "platforms.components.triton_attention.TritonAttentionBackend"
+"""The backend that runs wherever Triton compiles for."""
+
+LARGEST_TRITON_HEAD: Final = 256
+"""Largest head size of `TRITON_ATTN`, by what a program can hold on the chip."""
+
 SDPA_DTYPES: Final = ("float32", "bfloat16", "float16")
 """Dtypes of queries that `TORCH_SDPA` computes in."""
 

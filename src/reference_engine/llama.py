@@ -14,7 +14,7 @@ from platform_abc.errors import ConfigError
 from reference_engine import compilation, graphs, quantization
 from reference_engine.adapter_folder import Adapter, read_adapter
 from reference_engine.attention_layer import Attention
-from reference_engine.forward_context import set_forward_context
+from reference_engine.forward_context import get_forward_context, set_forward_context
 from reference_engine.ir_ops import fused_add_rms_norm, rms_norm
 from reference_engine.linear import Embedding, Head, Linear, Part, Vocabulary, lying_well, share
 from reference_engine.lora import Adapters, AdapterSlots, Target, make_punica_wrapper
@@ -232,7 +232,8 @@ class LlamaForCausalLM(torch.nn.Module):
         if config.lora_config is not None:
             self.adapters = self._make_adapters(config, config.lora_config, dtype, device)
         self.mode = config.compilation_config.cudagraph_mode.mixed_mode()
-        self.step = graphs.wrap_in_graph(compilation.compile_step(self.forward, config), config)
+        self.compiled = compilation.compile_step(self.forward, config)
+        self.step = graphs.wrap_in_graph(self._step, config)
 
     def _make_adapters(
         self, config: EngineConfig, lora: LoRAConfig, dtype: torch.dtype, device: torch.device
@@ -325,6 +326,18 @@ class LlamaForCausalLM(torch.nn.Module):
             x = x + residual
         return x
 
+    def _step(
+        self,
+        token_ids: torch.Tensor,
+        positions: torch.Tensor,
+        metadata: Mapping[str, AttentionMetadata],
+        kv_caches: Mapping[str, torch.Tensor],
+    ) -> torch.Tensor:
+        """Run a step on what is passed here, which a graph may have replaced by memory of its own."""
+        context = get_forward_context()
+        context.attn_metadata, context.kv_caches = metadata, kv_caches
+        return self.compiled(token_ids, positions)
+
     def run(
         self,
         token_ids: torch.Tensor,
@@ -342,7 +355,7 @@ class LlamaForCausalLM(torch.nn.Module):
         with set_forward_context(
             self.config, metadata, kv_caches, tokens, cudagraph_runtime_mode=self.mode
         ):
-            states = self.step(token_ids, positions)
+            states = self.step(token_ids, positions, metadata, kv_caches)
             rows = None if details is None else details.logit_rows
             # Where each request has one token, as in decoding, all rows are wanted.
             if rows is not None and len(rows) != tokens:

@@ -23,6 +23,10 @@ def _tuple(values: Iterable[int]) -> tuple[int, ...]:
     return tuple(values)
 
 
+def _tuples(groups: Iterable[Iterable[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(values) for values in groups)
+
+
 def _tuple_or_none(values: Iterable[int] | None) -> tuple[int, ...] | None:
     return None if values is None else tuple(values)
 
@@ -95,7 +99,9 @@ class StepRequest:
         token_ids: tokens to run in this step, in order.
         num_computed_tokens: tokens of the request that are in the cache already.
         block_ids: blocks of the request, in order, enough for the tokens of this step.
-        lora_id: number of the request's adapter, from 1; 0 for the base model.
+        lora_id: adapter of the request; 0 is the base model.
+        group_block_ids: its blocks in each cache group, in the order of `KVCacheConfig.kv_cache_groups`, where
+            there are several; empty if `block_ids` serves every group.
     """
 
     request_id: str
@@ -103,6 +109,7 @@ class StepRequest:
     num_computed_tokens: int = 0
     block_ids: Sequence[int] = attrs.field(converter=_tuple, default=())
     lora_id: int = 0
+    group_block_ids: Sequence[Sequence[int]] = attrs.field(converter=_tuples, default=())
 
 
 @attrs.frozen(kw_only=True)

@@ -26,11 +26,13 @@ class LayersAlike:
     """Layers that store the same and attend in the same way, and what builds their metadata.
 
     Args:
+        group: number of the cache group that they belong to.
         block_size: tokens of a block.
         layer_names: the layers.
         builder: their backend's.
     """
 
+    group: int
     block_size: int
     layer_names: Sequence[str]
     builder: AttentionMetadataBuilder[Any]
@@ -69,13 +71,13 @@ class CacheOfLayers:
             device: where tensors go.
         """
         groups: list[LayersAlike] = []
-        for group in layout.kv_cache_groups:
+        for number, group in enumerate(layout.kv_cache_groups):
             alike: dict[Any, list[str]] = {}
             for name in group.layer_names:
                 alike.setdefault(layers[name].get_attn_backend(), []).append(name)
             for backend, names in alike.items():
                 builder = backend.get_builder_cls()(group.kv_cache_spec, names, config, device)
-                groups.append(LayersAlike(group.kv_cache_spec.block_size, names, builder))
+                groups.append(LayersAlike(number, group.kv_cache_spec.block_size, names, builder))
         return cls(num_blocks=layout.num_blocks, by_layer=by_layer, groups=groups)
 
 
@@ -104,21 +106,37 @@ def make_batch(
         ids += request.token_ids
         positions += range(request.num_computed_tokens, request.num_computed_tokens + len(request.token_ids))
         starts.append(len(ids))
-    by_size: dict[int, CommonAttentionMetadata] = {}
+    # Where a request has the same blocks in all groups, groups with blocks of one size share a batch.
+    shared = not any(request.group_block_ids for request in requests)
+    batches: dict[tuple[int, int], CommonAttentionMetadata] = {}
     metadata: dict[str, AttentionMetadata] = {}
     for group in cache.groups:
-        if group.block_size not in by_size:
-            by_size[group.block_size] = _common_metadata(
-                requests, starts, group.block_size, cache.num_blocks, device
+        what = (group.block_size, 0 if shared else group.group)
+        if what not in batches:
+            blocks = [_blocks_of(request, group.group) for request in requests]
+            batches[what] = _common_metadata(
+                requests, blocks, starts, group.block_size, cache.num_blocks, device
             )
-        built: AttentionMetadata = group.builder.build(0, by_size[group.block_size])
+        built: AttentionMetadata = group.builder.build(0, batches[what])
         metadata.update(dict.fromkeys(group.layer_names, built))
     last = [start - 1 for start in starts[1:]]
     return torch.tensor(ids, device=device), torch.tensor(positions, device=device), metadata, last
 
 
+def _blocks_of(request: StepRequest, group: int) -> Sequence[int]:
+    if not request.group_block_ids:
+        return request.block_ids
+    if group >= len(request.group_block_ids):
+        raise ValueError(
+            f"request {request.request_id!r} has blocks of {len(request.group_block_ids)} cache groups, "
+            f"expected some of group {group} too"
+        )
+    return request.group_block_ids[group]
+
+
 def _common_metadata(
     requests: Sequence[StepRequest],
+    blocks_of: Sequence[Sequence[int]],
     starts: Sequence[int],
     block_size: int,
     num_blocks: int,
@@ -130,9 +148,8 @@ def _common_metadata(
         ValueError: a request has too few blocks, or a block that does not exist.
     """
     lengths, slots = list[int](), list[int]()
-    for request in requests:
+    for request, blocks in zip(requests, blocks_of, strict=True):
         total = request.num_computed_tokens + len(request.token_ids)
-        blocks = request.block_ids
         if len(blocks) * block_size < total:
             raise ValueError(
                 f"request {request.request_id!r} has {len(blocks)} blocks of {block_size} tokens, too few for {total}"
@@ -146,8 +163,8 @@ def _common_metadata(
             blocks[i // block_size] * block_size + i % block_size
             for i in range(request.num_computed_tokens, total)
         ]
-    widest = max(len(request.block_ids) for request in requests)
-    table = [[*request.block_ids, *[0] * (widest - len(request.block_ids))] for request in requests]
+    widest = max(map(len, blocks_of))
+    table = [[*blocks, *[0] * (widest - len(blocks))] for blocks in blocks_of]
     return CommonAttentionMetadata(
         query_start_loc=torch.tensor(starts, dtype=torch.int32, device=device),
         seq_lens=torch.tensor(lengths, dtype=torch.int32, device=device),
