@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import torch
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from platform_abc.components.quantization import QuantizationMethod
     from reference_engine.parallel import GroupCoordinator
     from reference_engine.weights import Weights
+
+
+_FEW: Final = 8
+_FEWER: Final = 2
+"""Rows up to which a product is turned round: with at least as many outputs as inputs, and otherwise."""
 
 
 @attrs.frozen(kw_only=True)
@@ -90,7 +95,7 @@ class Linear(torch.nn.Module):
         weight = torch.empty(sum(self.outputs), self.inputs, dtype=weights.dtype, device=weights.device)
         for part, view in zip(parts, weight.split(self.outputs), strict=True):
             weights.fill(view, f"{part.name}.weight", (part.outputs, part.inputs), part.cut)
-        self.stored = {"weight": lying_well(weight)} if method is None else dict(method.quantize(weight))
+        self.stored = {"weight": weight} if method is None else dict(method.quantize(weight))
         self.bias = self._load_bias(weights) if bias else None
 
     def _load_bias(self, weights: Weights) -> torch.Tensor | None:
@@ -107,7 +112,7 @@ class Linear(torch.nn.Module):
             x: `[T, inputs of this rank]`.
         """
         if self.method is None:
-            y = linear(x, self.stored["weight"], self.bias)
+            y = multiply(x, self.stored["weight"], self.bias)
         else:
             y = self.method.apply(self.stored, x, self.bias)
         if self.adapters is not None:
@@ -115,14 +120,28 @@ class Linear(torch.nn.Module):
         return self.group.all_reduce(y) if self.reduces else y
 
 
-def lying_well(weight: torch.Tensor) -> torch.Tensor:
-    """Return a weight whose longer side lies along memory: a product with few rows reads it fastest so.
+def multiply(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """Multiply rows by a weight, the other way round where they are few.
+
+    A weight that comes from memory is the cost of a step with few rows. Measured on the host, the product of
+    the weight with the rows as columns reads it once, at the memory's speed, where the usual one takes up to
+    twice as long, even if a single row has to be doubled for it.
 
     Args:
+        x: `[rows, inputs]`.
         weight: `[outputs, inputs]`.
+        bias: `[outputs]`, or None.
+
+    Returns:
+        `[rows, outputs]`.
     """
-    outputs, inputs = weight.shape
-    return weight.t().contiguous().t() if outputs > inputs else weight
+    rows, (outputs, inputs) = x.shape[0], weight.shape
+    if not 0 < rows <= (_FEW if outputs >= inputs else _FEWER):
+        return linear(x, weight, bias)
+    # Copied, not expanded: the kernel is quick only where both lie along the inputs.
+    doubled = x.contiguous() if rows > 1 else torch.cat((x, x))
+    product = (weight @ doubled.t())[:, :rows].t().contiguous()
+    return product if bias is None else product + bias
 
 
 class Vocabulary:
@@ -214,7 +233,7 @@ class Head(torch.nn.Module):
         Returns:
             `[rows, vocabulary]`; no rows on a rank to which logits are not gathered.
         """
-        logits = linear(states, self.weight)
+        logits = multiply(states, self.weight)
         if self.adapters is not None:
             logits = self.adapters.score(logits, states)
         whole = self.vocabulary.group.gather_logits(logits)

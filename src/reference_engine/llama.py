@@ -16,7 +16,7 @@ from reference_engine.adapter_folder import Adapter, read_adapter
 from reference_engine.attention_layer import Attention
 from reference_engine.forward_context import get_forward_context, set_forward_context
 from reference_engine.ir_ops import fused_add_rms_norm, rms_norm
-from reference_engine.linear import Embedding, Head, Linear, Part, Vocabulary, lying_well, share
+from reference_engine.linear import Embedding, Head, Linear, Part, Vocabulary, share
 from reference_engine.lora import Adapters, AdapterSlots, Target, make_punica_wrapper
 from reference_engine.mamba_layer import MambaLayer
 from reference_engine.model_config import LlamaShape, shape_of
@@ -223,7 +223,7 @@ class LlamaForCausalLM(torch.nn.Module):
         head = (
             self.embedding.weight
             if shape.tied
-            else lying_well(vocabulary.load(weights, "lm_head.weight", shape.hidden_size))
+            else vocabulary.load(weights, "lm_head.weight", shape.hidden_size)
         )
         weights.source.check_all_read(("lm_head.weight",) if shape.tied else ())
         self.head = Head(head, vocabulary)
