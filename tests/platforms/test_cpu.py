@@ -169,10 +169,7 @@ def test_every_member_answers_or_is_declared_not_supported() -> None:
             declined.add(name)
     assert declined == {
         "get_all_gpu_pci_bus_ids",
-        "get_global_graph_pool",
         "get_mla_prefill_backend_cls",
-        "get_punica_wrapper",
-        "get_static_graph_wrapper_cls",
     } | ({"get_device_uuid"} if host_processor.machine_id() is None else set())
 
 
@@ -183,7 +180,8 @@ def test_capabilities() -> None:
     assert p.opaque_attention_op()
     assert p.can_update_inplace()
     assert p.use_all_gather()
-    assert not (p.support_static_graph_mode())
+    assert p.support_static_graph_mode()
+    assert p.get_global_graph_pool() is p.get_global_graph_pool()
     assert not (p.supports_fp8())
     assert not (p.supports_mx())
     assert not (p.is_fp8_fnuz())

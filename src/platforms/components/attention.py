@@ -17,11 +17,11 @@ from platform_abc.components.attention import (
     CommonAttentionMetadata,
     MultipleOf,
 )
-from platform_abc.config_values import AttentionSelectorConfig
 from platforms import attention_choice
 from platforms.components import decoder_limits, paged_sdpa
 
 if TYPE_CHECKING:
+    from platform_abc.config_values import AttentionSelectorConfig
     from platform_abc.types import DeviceCapability
 
 

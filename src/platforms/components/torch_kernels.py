@@ -84,8 +84,8 @@ def silu_and_mul(x: torch.Tensor) -> torch.Tensor:
     Raises:
         ValueError: the last dimension has no two halves.
     """
-    gate, other = x.float().split(half_of(x), dim=-1)
-    return (functional.silu(gate) * other).to(x.dtype)
+    half, wide = half_of(x), x.float()
+    return (functional.silu(wide[..., :half]) * wide[..., half:]).to(x.dtype)
 
 
 def rotary_embedding(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
@@ -102,7 +102,8 @@ def rotary_embedding(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> t
     check_angles(x, cos, sin)
     half = cos.shape[-1]
     c, s = cos.float().unsqueeze(1), sin.float().unsqueeze(1)
-    first, second, rest = x.float().split((half, half, x.shape[-1] - 2 * half), dim=-1)
+    wide = x.float()
+    first, second, rest = wide[..., :half], wide[..., half : 2 * half], wide[..., 2 * half :]
     return torch.cat((first * c - second * s, second * c + first * s, rest), dim=-1).to(x.dtype)
 
 
