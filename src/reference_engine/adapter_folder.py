@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import torch
 
 from platform_abc.errors import ConfigError
 from reference_engine.model_config import read_json
 from reference_engine.weights import open_safetensors
+
+if TYPE_CHECKING:
+    import torch
 
 _PREFIX: Final = "base_model.model."
 _ENDS: Final = {
@@ -71,7 +73,7 @@ def read_adapter(folder: Path) -> Adapter:
     halves = _read_halves(folder / "adapter_model.safetensors")
     pairs: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
     for name, found in halves.items():
-        if len(found) != 2:  # noqa: PLR2004  the two halves
+        if len(found) != 2:
             raise ConfigError(f"{folder}: {name} has only one of its two matrices")
         rank = found[0].shape[0]
         scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
@@ -87,9 +89,11 @@ def _read_halves(path: Path) -> Mapping[str, Mapping[int, torch.Tensor]]:
             continue
         end = next((end for end in _ENDS if key.endswith(end)), None)
         if end is None or not key.startswith(_PREFIX):
-            raise ConfigError(f"{path}: tensor {key!r}: expected the two matrices of a projection, and no other")
+            raise ConfigError(
+                f"{path}: tensor {key!r}: expected the two matrices of a projection, and no other"
+            )
         tensor: torch.Tensor = file.get_tensor(key)
-        if tensor.dim() != 2:  # noqa: PLR2004  a matrix
+        if tensor.dim() != 2:
             raise ConfigError(f"{path}: tensor {key!r} has shape {list(tensor.shape)}, expected a matrix")
         halves.setdefault(key[len(_PREFIX) : -len(end)], {})[_ENDS[end]] = tensor
     return halves

@@ -16,7 +16,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Ten
         weight: `[width]`.
         epsilon: added to the mean square.
     """
-    wide = x.float() if x.dtype.itemsize < 4 else x  # noqa: PLR2004  bytes of float32
+    wide = x.float() if x.dtype.itemsize < 4 else x
     normed = torch.nn.functional.rms_norm(wide, weight.shape, weight.to(wide.dtype), epsilon)
     return normed.to(x.dtype)
 

@@ -93,8 +93,11 @@ class Linear(torch.nn.Module):
         self.method = method
         self.adapters: AdapterSlots | None = None
         weight = torch.empty(sum(self.outputs), self.inputs, dtype=weights.dtype, device=weights.device)
-        for part, view in zip(parts, weight.split(self.outputs), strict=True):
-            weights.fill(view, f"{part.name}.weight", (part.outputs, part.inputs), part.cut)
+        start = 0
+        for part, outputs in zip(parts, self.outputs, strict=True):
+            own = weight.narrow(0, start, outputs)
+            weights.fill(own, f"{part.name}.weight", (part.outputs, part.inputs), part.cut)
+            start += outputs
         self.stored = {"weight": weight} if method is None else dict(method.quantize(weight))
         self.bias = self._load_bias(weights) if bias else None
 
@@ -231,12 +234,16 @@ class Head(torch.nn.Module):
             states: `[rows, width]`.
 
         Returns:
-            `[rows, vocabulary]`; no rows on a rank to which logits are not gathered.
+            `[rows, vocabulary]`; no rows on a rank to which logits are not gathered. More columns where the
+            ranks cannot share the vocabulary evenly: these hold minus infinity.
         """
         logits = multiply(states, self.weight)
         if self.adapters is not None:
             logits = self.adapters.score(logits, states)
-        whole = self.vocabulary.group.gather_logits(logits)
-        if whole is None:
-            return logits.new_empty(0, self.vocabulary.size)
-        return whole[:, : self.vocabulary.size] if whole.shape[1] != self.vocabulary.size else whole
+        own = self.vocabulary
+        if own.held < own.share:
+            from platforms import current_platform
+
+            logits[:, own.held :] = current_platform.get_infinity_values(logits.dtype)[0]
+        whole = own.group.gather_logits(logits)
+        return logits.new_empty(0, own.size) if whole is None else whole

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn.functional import silu
 
+from platform_abc.components.graph import BatchDescriptor, graph_step
 from platform_abc.config import use_config
 from platform_abc.errors import ConfigError
 from reference_engine import compilation, graphs, quantization
@@ -176,17 +177,17 @@ class DecoderLayer(torch.nn.Module):
         Returns:
             What this layer gives, and what is to be added to it.
         """
+        normed: torch.Tensor
+        added: torch.Tensor
         if residual is None:
-            normed, residual = rms_norm(x, self.norm, self.epsilon), x
+            normed, added = rms_norm(x, self.norm, self.epsilon), x
         else:
-            normed, residual = fused_add_rms_norm(x, residual, self.norm, self.epsilon)
-        if isinstance(self.mixer, Mixer):
-            mixed = self.mixer(normed, rotary, factors)
-        else:
-            mixed = self.mixer(normed)
-        normed, residual = fused_add_rms_norm(mixed, residual, self.second_norm, self.epsilon)
+            normed, added = fused_add_rms_norm(x, residual, self.norm, self.epsilon)
+        mixer = self.mixer
+        mixed = mixer(normed, rotary, factors) if isinstance(mixer, Mixer) else mixer(normed)
+        normed, added = fused_add_rms_norm(mixed, added, self.second_norm, self.epsilon)
         gate, up = self.gate_up(normed).chunk(2, dim=-1)
-        return self.down(silu(gate) * up), residual
+        return self.down(silu(gate) * up), added
 
 
 class LlamaForCausalLM(torch.nn.Module):
@@ -231,7 +232,6 @@ class LlamaForCausalLM(torch.nn.Module):
         self.adapters: Adapters | None = None
         if config.lora_config is not None:
             self.adapters = self._make_adapters(config, config.lora_config, dtype, device)
-        self.mode = config.compilation_config.cudagraph_mode.mixed_mode()
         self.compiled = compilation.compile_step(self.forward, config)
         self.step = graphs.wrap_in_graph(self._step, config)
 
@@ -254,7 +254,9 @@ class LlamaForCausalLM(torch.nn.Module):
         targets: dict[str, Target] = {}
         allowed = lora.target_modules
         for layer in self.modules_with_adapters():
-            if allowed is not None and not any(part.name.rpartition(".")[2] in allowed for part in layer.parts):
+            if allowed is not None and not any(
+                part.name.rpartition(".")[2] in allowed for part in layer.parts
+            ):
                 continue
             slots = AdapterSlots(wrapper, lora, layer.inputs, layer.outputs, dtype, device)
             layer.adapters = slots
@@ -304,7 +306,9 @@ class LlamaForCausalLM(torch.nn.Module):
             ValueError: the number is taken.
         """
         if self.adapters is None:
-            raise ConfigError(f"adapter {number}: lora_config is None; expected one, which --enable-lora makes")
+            raise ConfigError(
+                f"adapter {number}: lora_config is None; expected one, which --enable-lora makes"
+            )
         self.adapters.add(number, adapter)
 
     def forward(self, token_ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
@@ -352,13 +356,23 @@ class LlamaForCausalLM(torch.nn.Module):
             self.adapters.prepare(tokens, details)
         elif details is not None and any(details.lora_ids):
             raise ConfigError("a request names an adapter, but lora_config is None")
-        with set_forward_context(
-            self.config, metadata, kv_caches, tokens, cudagraph_runtime_mode=self.mode
+        rows = None if details is None else details.logit_rows
+        decodes = rows is not None and len(rows) == tokens
+        modes = self.config.compilation_config.cudagraph_mode
+        mode = modes.decode_mode() if decodes else modes.mixed_mode()
+        batch = BatchDescriptor(
+            num_tokens=tokens,
+            num_reqs=None if rows is None else len(rows),
+            uniform=decodes,
+            has_lora=self.adapters is not None and self.adapters.filled,
+        )
+        with (
+            set_forward_context(self.config, metadata, kv_caches, tokens, cudagraph_runtime_mode=mode),
+            graph_step(mode, batch),
         ):
             states = self.step(token_ids, positions, metadata, kv_caches)
-            rows = None if details is None else details.logit_rows
             # Where each request has one token, as in decoding, all rows are wanted.
-            if rows is not None and len(rows) != tokens:
+            if rows is not None and not decodes:
                 states = states[torch.tensor(rows, device=states.device)]
             logits: torch.Tensor = self.head(rms_norm(states, self.norm, self.shape.epsilon))
             return logits

@@ -1,4 +1,8 @@
-"""Low-rank adapters: the wrapper that the platform picks, the slots of each layer, and which adapter is where."""
+"""Low-rank adapters: the wrapper that the platform picks, the slots of each layer, and which adapter is where.
+
+A layer asks the wrapper only while one of its slots is filled: a wrapper need not know how to change what no
+adapter changes.
+"""
 
 from __future__ import annotations
 
@@ -65,6 +69,8 @@ class AdapterSlots(torch.nn.Module):
         slots, rank = lora.max_loras, lora.max_lora_rank
         self.lora_a = tuple(torch.zeros(slots, rank, inputs, dtype=dtype, device=device) for _ in outputs)
         self.lora_b = tuple(torch.zeros(slots, out, rank, dtype=dtype, device=device) for out in outputs)
+        self.filled: set[tuple[int, int]] = set()
+        # Of each token of the step; its memory stays, as a captured graph reads it.
         self.token_slots: torch.Tensor | None = None
 
     def set_adapter(self, slot: int, lora_a: torch.Tensor, lora_b: torch.Tensor, index: int = 0) -> None:
@@ -85,11 +91,13 @@ class AdapterSlots(torch.nn.Module):
         self.clear(slot, index)
         self.lora_a[index][slot, :rank] = lora_a
         self.lora_b[index][slot, : lora_b.shape[0], :rank] = lora_b
+        self.filled.add((slot, index))
 
     def clear(self, slot: int, index: int = 0) -> None:
         """Empty a slot of one projection."""
         self.lora_a[index][slot].zero_()
         self.lora_b[index][slot].zero_()
+        self.filled.discard((slot, index))
 
     def forward(self, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         """Add to `y` what each token's adapter makes of `x`.
@@ -98,6 +106,8 @@ class AdapterSlots(torch.nn.Module):
             y: `[T, sum of outputs]`, changed in place where the platform can.
             x: `[T, inputs]`.
         """
+        if not self.filled:
+            return y
         added = self.wrapper.add_lora_linear(y, x, self.lora_a, self.lora_b, 1.0, self.outputs)
         return self._changed("add_lora_linear", y, added)
 
@@ -108,9 +118,9 @@ class AdapterSlots(torch.nn.Module):
             y: `[T, width]`, changed in place where the platform can.
             token_ids: int64 `[T]`.
         """
-        if self.token_slots is None:
+        if not self.filled or self.token_slots is None:
             return y
-        rows = self.lora_a[0][self.token_slots, :, token_ids]
+        rows = self.lora_a[0][self.token_slots[: token_ids.shape[0]], :, token_ids]
         return self._changed(
             "add_lora_embedding", y, self.wrapper.add_lora_embedding(y, rows, self.lora_b[0])
         )
@@ -122,6 +132,8 @@ class AdapterSlots(torch.nn.Module):
             y: `[rows, vocabulary of this rank]`, changed in place where the platform can.
             x: `[rows, width]`.
         """
+        if not self.filled:
+            return y
         added = self.wrapper.add_lora_logits(y, x, self.lora_a[0], self.lora_b[0], 1.0)
         return self._changed("add_lora_logits", y, added)
 
@@ -198,6 +210,11 @@ class Adapters:
         # The least recently used first.
         self.order = list(range(lora.max_loras))
 
+    @property
+    def filled(self) -> bool:
+        """Whether an adapter is in a slot, so that layers do more than the base model."""
+        return any(number is not None for number in self.slots)
+
     def add(self, number: int, adapter: Adapter) -> None:
         """Make an adapter known; it goes to a slot when a step asks for it.
 
@@ -213,7 +230,9 @@ class Adapters:
         for name, (lora_a, lora_b) in adapter.pairs.items():
             target, rank = self.targets.get(name), lora_a.shape[0]
             if target is None:
-                raise ConfigError(f"{adapter.name}: the model has no projection {name!r} that takes an adapter")
+                raise ConfigError(
+                    f"{adapter.name}: the model has no projection {name!r} that takes an adapter"
+                )
             found = (tuple(lora_a.shape), tuple(lora_b.shape))
             if found != ((rank, target.inputs), (target.outputs, rank)):
                 raise ConfigError(
@@ -248,7 +267,11 @@ class Adapters:
         if embedding is not None:
             # A token without an adapter reads any slot: the wrapper leaves it alone.
             where = {number: slot for slot, number in enumerate(self.slots) if number is not None}
-            embedding.slots.token_slots = torch.tensor([where.get(i, 0) for i in ids], device=self.device)
+            found = torch.tensor([where.get(number, 0) for number in ids], device=self.device)
+            if embedding.slots.token_slots is None or len(ids) > embedding.slots.token_slots.shape[0]:
+                most = max(len(ids), self.wrapper.max_num_batched_tokens)
+                embedding.slots.token_slots = torch.zeros(most, dtype=torch.int64, device=self.device)
+            embedding.slots.token_slots[: len(ids)].copy_(found)
 
     def _place(self, needed: Sequence[int]) -> None:
         unknown = [number for number in needed if number not in self.known]

@@ -20,6 +20,7 @@ from platform_abc.components.kv_cache import MambaSpec
 from platform_abc.errors import NotSupported
 from reference_engine.forward_context import get_forward_context
 from reference_engine.linear import Linear, Part, share
+from reference_engine.overlap import run_both
 
 if TYPE_CHECKING:
     from platform_abc.components.kv_cache import KVCacheSpec
@@ -230,10 +231,11 @@ class MambaLayer(torch.nn.Module):
         assert isinstance(batch, StateMetadata)
         needed = self.channels * STATES * self.state_dtype.itemsize
         kept = context.kv_caches[self.layer_name][:, :needed].view(self.state_dtype)
-        kept = kept.unflatten(1, (self.channels, STATES))
+        kept = kept.view(-1, self.channels, STATES)
         state = kept[batch.read].float().masked_fill(batch.fresh[:, None, None], 0)
-        gate, value, step = self.into(x).float().chunk(3, dim=-1)
-        read, given = self.vectors(x).float().chunk(2, dim=-1)
+        into, vectors = run_both(lambda: self.into(x), lambda: self.vectors(x), batch, x.device)
+        gate, value, step = into.float().chunk(3, dim=-1)
+        read, given = vectors.float().chunk(2, dim=-1)
         step = softplus(step)
         fades = torch.exp(-step * self.rate).unsqueeze(-1)
         new = (step * value).unsqueeze(-1) * read.unsqueeze(1)

@@ -250,7 +250,7 @@ def shape_of(model: ModelConfig, ranks: int) -> LlamaShape:
     for field in ("use_mla", "is_encoder_decoder", "is_multimodal_model"):
         if getattr(model, field):
             raise ConfigError(f"model_config.{field} = True: expected a plain decoder")
-    kinds = [model.kind_of_layer(index) for index in range(model.num_layers)]
+    kinds: list[LayerKind] = [model.kind_of_layer(index) for index in range(model.num_layers)]
     types = _layer_types(described, model.num_layers, where)
     window = None if model.disable_sliding_window else model.sliding_window
     shape = LlamaShape(
@@ -290,7 +290,9 @@ def _check_division(shape: LlamaShape, ranks: int) -> None:
             f"model_config.num_kv_heads = {shape.kv_heads}: expected a divisor of the {shape.heads} query heads"
         )
     if shape.head_size % 2:
-        raise ConfigError(f"model_config.head_size = {shape.head_size}: rotary embedding needs an even number")
+        raise ConfigError(
+            f"model_config.head_size = {shape.head_size}: rotary embedding needs an even number"
+        )
     for what, size in (
         ("model_config.num_attention_heads", shape.heads),
         ("model_config.hf_config.intermediate_size", shape.intermediate_size),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -13,8 +13,10 @@ _SCHEMAS: Final = (
     "all_reduce(Tensor tensor, str group) -> Tensor",
 )
 _keys: set[str] = set()
+# torch leaves its functions without annotations.
+_torch_library: Any = torch.library
 # A library that is collected takes its ops along.
-_library = torch.library.Library(NAMESPACE, "DEF")
+_library: Any = _torch_library.Library(NAMESPACE, "DEF")
 for _schema in _SCHEMAS:
     _library.define(_schema)
 
@@ -48,9 +50,16 @@ def register_ops(dispatch_key: str) -> None:
     _keys.add(dispatch_key)
 
 
-# While a graph is traced, only shapes matter.
-_library.impl("attention", lambda *_: None, "Meta")
-_library.impl("all_reduce", lambda tensor, _: torch.empty_like(tensor), "Meta")
+def _attention_of_shapes(*_: object) -> None:
+    """While a graph is traced, only shapes matter."""
+
+
+def _all_reduce_of_shapes(tensor: torch.Tensor, _: str) -> torch.Tensor:
+    return torch.empty_like(tensor)
+
+
+_library.impl("attention", _attention_of_shapes, "Meta")
+_library.impl("all_reduce", _all_reduce_of_shapes, "Meta")
 
 attention: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, str], None] = (
     torch.ops.reference_engine.attention.default

@@ -31,7 +31,7 @@ class Rotary(torch.nn.Module):
         self, head_size: int, rope: Mapping[str, Any], length: int, dtype: torch.dtype, device: torch.device
     ) -> None:
         super().__init__()
-        self.half = head_size // 2
+        self.reach = head_size // 2
         rates = inverse_frequencies(head_size, rope)
         angles = torch.arange(length, dtype=torch.float32)[:, None] * rates
         cos, sin = angles.cos(), angles.sin()
@@ -56,7 +56,7 @@ class Rotary(torch.nn.Module):
             factors: of the step.
         """
         cos, sin = factors
-        swapped = states.roll(self.half, -1)
+        swapped = states.roll(self.reach, -1)
         return torch.addcmul(states * cos, swapped, sin).to(states.dtype)
 
 

@@ -127,8 +127,10 @@ class FolderSource:
         if cut is not None:
             index[cut.dim] = slice(cut.start, cut.start + cut.length)
         tensor: torch.Tensor = stored[tuple(index)]
-        if not tensor.is_floating_point() or tensor.dtype.itemsize < 2:  # noqa: PLR2004  below two bytes
-            raise ConfigError(f"{path}: tensor {name!r} is {tensor.dtype}, expected unquantized floating point")
+        if not tensor.is_floating_point() or tensor.dtype.itemsize < 2:
+            raise ConfigError(
+                f"{path}: tensor {name!r} is {tensor.dtype}, expected unquantized floating point"
+            )
         self.unread.discard(name)
         return tensor
 
@@ -136,7 +138,7 @@ class FolderSource:
         """Refuse tensors that nobody has read: the model would not be the one of the folder."""
         extra = sorted(name for name in self.unread - set(unused) if not name.endswith(_DERIVED))
         if extra:
-            shown = ", ".join(extra[:3]) + (f" and {len(extra) - 3} more" if len(extra) > 3 else "")  # noqa: PLR2004
+            shown = ", ".join(extra[:3]) + (f" and {len(extra) - 3} more" if len(extra) > 3 else "")
             raise ConfigError(
                 f"{self.folder}: the weight files hold {shown}, which the model of config.json does not have"
             )

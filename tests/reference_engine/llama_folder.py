@@ -39,7 +39,9 @@ class Recorded:
     error: float
 
 
-def make_folder(folder: Path, *, seed: int = 0, kind: str = "Llama", shards: bool = False, **fields: Any) -> Any:
+def make_folder(
+    folder: Path, *, seed: int = 0, kind: str = "Llama", shards: bool = False, **fields: Any
+) -> Any:
     """Write a folder with seeded weights, biases and norms among them, and return transformers' model.
 
     Args:

@@ -12,10 +12,6 @@ from urllib.parse import urlsplit
 import torch
 from torch._C._distributed_c10d import FileStore, HashStore, PrefixStore, ProcessGroup, Store, TCPStore
 
-from platform_abc.components.attention import (
-    AttentionBackend,
-    AttentionLayerBase,
-)
 from platform_abc.components.kv_cache import (
     AttentionSpec,
     KVCacheConfig,
@@ -41,6 +37,10 @@ from platforms.components.worker_batch import CacheOfLayers, make_batch
 from platforms.process_group import make_group
 
 if TYPE_CHECKING:
+    from platform_abc.components.attention import (
+        AttentionBackend,
+        AttentionLayerBase,
+    )
     from platform_abc.components.communicator import DeviceCommunicatorBase
     from platform_abc.config import AttentionSelectorConfig, EngineConfig, ModelConfig
     from platforms.native import NativePlatform
@@ -363,7 +363,9 @@ class DeviceWorker(WorkerBase):
         model, device = self._loaded(), self._started()[0]
         with _as_context(self.platform, self.platform.inference_mode()):
             ids, positions, metadata, last = make_batch(requests, cache, device)
-            lora_ids = [r.lora_id for r in requests for _ in r.token_ids] if self._has_adapters(requests) else ()
+            lora_ids = (
+                [r.lora_id for r in requests for _ in r.token_ids] if self._has_adapters(requests) else ()
+            )
             if self._own_model:
                 # A model of the engine's sets the forward context itself.
                 self.forward_context = self.platform.set_additional_forward_context(
