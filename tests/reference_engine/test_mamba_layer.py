@@ -69,13 +69,11 @@ def test_alignment_pads_a_state_that_fills_no_whole_block(use_platform: Use, tmp
     assert ranks.generate(worker, PROMPTS, 5) == plain
 
 
-def test_states_by_blocks_of_tokens_are_found_again(use_platform: Use, tmp_path: Path) -> None:
+def test_states_by_blocks_of_tokens_are_found_again() -> None:
     """With a state for each few tokens, the one of a request's newest token goes on."""
     from platform_abc.components.attention import CommonAttentionMetadata
     from platform_abc.config import EngineConfig
 
-    del tmp_path
-    use_platform()
     spec = MambaSpec(block_size=4, shapes=((2, 16),), dtypes=("float32",))
     builder = StateBackend.get_builder_cls()(spec, ["m"], EngineConfig(), torch.device("cpu"))
     batch = CommonAttentionMetadata(
