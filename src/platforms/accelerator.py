@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from platforms import common
+from platforms import attention_choice, common
 from platforms.torch_platform import TorchPlatform
 from platforms.torch_runtime import (
     Kind,
@@ -23,7 +23,8 @@ from platforms.torch_runtime import (
 if TYPE_CHECKING:
     import torch
 
-    from platform_abc.config import EngineConfig
+    from platform_abc.config import EngineConfig, IrOpPriorityConfig
+    from platforms.triton_state import TritonKind
 
 
 class AcceleratorPlatform(TorchPlatform, abstract=True):
@@ -31,6 +32,8 @@ class AcceleratorPlatform(TorchPlatform, abstract=True):
 
     _kind: ClassVar[Kind]
     """Whose device it is, as torch tells them apart."""
+
+    _attn_backends = attention_choice.TRITON_BACKENDS
 
     _remedy: ClassVar[str]
     """What makes a device appear, for errors."""
@@ -41,6 +44,8 @@ class AcceleratorPlatform(TorchPlatform, abstract=True):
     def check_and_update_config(cls, vllm_config: EngineConfig) -> None:
         """Set the worker class, keep images whole for models that need it, refuse what cannot run.
 
+        Graphs are refused where the platform does not capture them.
+
         Args:
             vllm_config: changed in place: `parallel_config.worker_cls` if it is `auto`, and
                 `scheduler_config.disable_chunked_mm_input`.
@@ -49,9 +54,26 @@ class AcceleratorPlatform(TorchPlatform, abstract=True):
             ConfigError: a setting that does not work here, by its field.
         """
         super().check_and_update_config(vllm_config)
+        if not cls.support_static_graph_mode():
+            common.refuse_static_graphs(cls.device_name, vllm_config)
         common.forbid_chunked_images(vllm_config)
 
+    @classmethod
+    def get_default_ir_op_priority(cls, vllm_config: EngineConfig) -> IrOpPriorityConfig:
+        """Return Triton before the native implementation for the ops that have one; it declines where it cannot run.
+
+        Args:
+            vllm_config: not read.
+        """
+        from platform_abc.config import IrOpPriorityConfig
+
+        return IrOpPriorityConfig.with_default(["native"], rms_norm=["triton", "native"])
+
     # --- asking torch
+
+    @classmethod
+    def _triton_kind(cls) -> TritonKind:
+        return cls._kind
 
     @classmethod
     def _runtime(cls, member: str) -> Runtime:

@@ -6,7 +6,7 @@ selector's config itself says is looked at, so nothing here imports torch or a b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from platform_abc.errors import ConfigError
@@ -17,16 +17,27 @@ if TYPE_CHECKING:
 TORCH_SDPA: Final = "platforms.components.attention.TorchSdpaBackend"
 """The backend that runs wherever torch runs."""
 
+TRITON_ATTN: Final = "platforms.components.triton_attention.TritonAttentionBackend"
+"""The backend that runs wherever Triton compiles for."""
+
 SDPA_BACKENDS: Final[Mapping[str, str]] = {"TORCH_SDPA": TORCH_SDPA}
 """Name as asked for -> dotted name, the default first, for a platform that has torch's SDPA alone."""
 
+TRITON_BACKENDS: Final[Mapping[str, str]] = {"TRITON_ATTN": TRITON_ATTN, "TORCH_SDPA": TORCH_SDPA}
+"""The same for a platform that Triton compiles for."""
+
+LARGEST_TRITON_HEAD: Final = 256
+"""Largest head size of `TRITON_ATTN`, by what a program can hold on the chip."""
+
 SDPA_DTYPES: Final = ("float32", "bfloat16", "float16")
-"""Dtypes of queries that `TORCH_SDPA` computes in."""
+"""Dtypes of queries that the backends compute in."""
 
 SDPA_CACHE_DTYPES: Final = ("auto", "bfloat16", "float16")
-"""Dtypes that it keeps keys and values in; `auto` is that of the queries."""
+"""Dtypes that they keep keys and values in; `auto` is that of the queries."""
 
-_NOT_BY_SDPA: Final = {
+_TRITON: Final = "TRITON_ATTN"
+
+_UNKNOWN: Final = {
     "use_mla": "multi-head latent attention",
     "use_sparse": "sparse attention",
     "has_sink": "attention sinks",
@@ -38,7 +49,7 @@ _NOT_BY_SDPA: Final = {
     "use_batch_invariant": "results that do not depend on the batch",
     "use_adaptive_verification": "query lengths that only the device knows",
 }
-"""What `TORCH_SDPA` cannot do, by the selector's field."""
+"""What none of the backends can do, by the selector's field."""
 
 
 def choose(
@@ -46,6 +57,7 @@ def choose(
     backends: Mapping[str, str],
     selected: AttentionBackendEnum | None,
     selector: AttentionSelectorConfig,
+    without_triton: Callable[[], str] = lambda: "",
 ) -> str:
     """Return the dotted name of the backend for a layer.
 
@@ -54,6 +66,8 @@ def choose(
         backends: name as asked for -> dotted name, the default first.
         selected: what the user asked for; None if nothing.
         selector: the facts of the layer.
+        without_triton: returns why Triton's kernels do not run here; empty if they do. Called only where
+            the answer depends on it.
 
     Returns:
         The name.
@@ -61,16 +75,27 @@ def choose(
     Raises:
         ConfigError: the one asked for is none of `backends`, or the layer needs what it cannot do.
     """
-    name = next(iter(backends)) if selected is None else selected.name
-    if name not in backends:
-        raise ConfigError(not_valid(device_name, name, backends))
-    reasons = refusals(selector)
-    if reasons:
-        raise ConfigError(
-            f"attention backend {name} on {device_name} cannot do {'; '.join(reasons)}; "
-            f"this platform has no other than {', '.join(backends)}"
-        )
-    return backends[name]
+    if selected is not None and selected.name not in backends:
+        raise ConfigError(not_valid(device_name, selected.name, backends))
+    tried = list(backends) if selected is None else [selected.name]
+    reasons: list[str] = []
+    for name in tried:
+        reasons = refusals(selector)
+        if name == _TRITON and not reasons:
+            reasons = _triton_refusals(selector, without_triton)
+        if not reasons:
+            return backends[name]
+    raise ConfigError(
+        f"attention backend {tried[-1]} on {device_name} cannot do {'; '.join(reasons)}; "
+        f"this platform has no other than {', '.join(backends)}"
+    )
+
+
+def _triton_refusals(selector: AttentionSelectorConfig, without_triton: Callable[[], str]) -> list[str]:
+    if selector.head_size > LARGEST_TRITON_HEAD:
+        return [f"a head size of {selector.head_size} (but up to {LARGEST_TRITON_HEAD})"]
+    why = without_triton()
+    return [f"anything without Triton's kernels: {why}"] if why else []
 
 
 def check_name(device_name: str, backends: Mapping[str, str], selected: AttentionBackendEnum | None) -> None:
@@ -103,8 +128,8 @@ def not_valid(device_name: str, name: str, backends: Mapping[str, str]) -> str:
 
 
 def refusals(selector: AttentionSelectorConfig) -> list[str]:
-    """Return what a layer needs that `TORCH_SDPA` cannot do, in words; empty if it can do all."""
-    reasons = [words for field, words in _NOT_BY_SDPA.items() if getattr(selector, field, False)]
+    """Return what a layer needs that no backend can do, in words; empty if it can be served."""
+    reasons = [words for field, words in _UNKNOWN.items() if getattr(selector, field, False)]
     dtype = str(selector.dtype).removeprefix("torch.")
     if dtype not in SDPA_DTYPES:
         reasons.append(f"dtype {dtype} (but {', '.join(SDPA_DTYPES)})")

@@ -10,12 +10,12 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from platform_abc import device_ids
 from platform_abc.errors import ConfigError
-from platforms.attention_choice import SDPA_BACKENDS, SDPA_CACHE_DTYPES, check_name
+from platforms.attention_choice import SDPA_CACHE_DTYPES, check_name
 
 if TYPE_CHECKING:
     import torch
@@ -26,31 +26,31 @@ _logger = logging.getLogger(__name__)
 
 WORKER: Final = "platforms.components.worker.DeviceWorker"
 COMMUNICATOR: Final = "platforms.components.communicator.TorchDistributedCommunicator"
+TORCH_LORA: Final = "platforms.components.lora_torch.TorchPunicaWrapper"
+TRITON_LORA: Final = "platforms.components.lora_triton.TritonPunicaWrapper"
+EAGER_GRAPHS: Final = "platforms.components.eager_graph.EagerGraphWrapper"
+CUDA_GRAPHS: Final = "platforms.components.cuda_graph.CudaGraphWrapper"
 KV_CACHE_BUILDER: Final = "platform_abc.components.kv_cache.DefaultKVCacheConfigBuilder"
-
-NO_GRAPHS: Final = "leave compilation_config.cudagraph_mode at NONE: nothing here captures device graphs"
-"""The remedy of whatever needs a captured graph."""
 
 
 # --- config
 
 
-def check_config(device_name: str, config: EngineConfig) -> None:
-    """Set the worker class, and refuse what no platform of this package can run yet.
+def check_config(device_name: str, config: EngineConfig, backends: Mapping[str, str]) -> None:
+    """Set the worker class, and refuse what the platform cannot run.
 
     Args:
         device_name: the platform, for messages.
         config: changed in place: `parallel_config.worker_cls` if it is `auto`.
+        backends: its attention backends, by the names under which a user asks for them.
 
     Raises:
         ConfigError: a setting that does not work here, by its field.
     """
     set_worker_class(config)
     check_parallelism(device_name, config)
-    refuse_static_graphs(device_name, config)
-    refuse_lora(device_name, config)
     check_cache_dtype(device_name, config)
-    check_name(device_name, SDPA_BACKENDS, config.attention_config.backend)
+    check_name(device_name, backends, config.attention_config.backend)
 
 
 def forbid_chunked_images(config: EngineConfig) -> None:
@@ -108,7 +108,7 @@ def check_parallelism(device_name: str, config: EngineConfig) -> None:
 
 
 def refuse_static_graphs(device_name: str, config: EngineConfig) -> None:
-    """Refuse a wish for captured graphs: there is no graph wrapper yet.
+    """Refuse a wish for captured graphs, where there is no wrapper that captures them.
 
     Args:
         device_name: the platform, for the message.
@@ -122,23 +122,6 @@ def refuse_static_graphs(device_name: str, config: EngineConfig) -> None:
         raise ConfigError(
             f"compilation_config.cudagraph_mode = {mode.name}: expected NONE on {device_name}, where this "
             "package has no wrapper that captures graphs; leave it out"
-        )
-
-
-def refuse_lora(device_name: str, config: EngineConfig) -> None:
-    """Refuse LoRA: there is no LoRA kernel wrapper yet.
-
-    Args:
-        device_name: the platform, for the message.
-        config: only read.
-
-    Raises:
-        ConfigError: `lora_config` is set.
-    """
-    if config.lora_config is not None:
-        raise ConfigError(
-            f"lora_config: expected None on {device_name}, where this package has no LoRA kernel wrapper; "
-            "run without LoRA, or subclass the platform and override get_punica_wrapper"
         )
 
 

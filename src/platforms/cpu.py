@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _UUID_SPACE: Final = "6f2a3c62-93a3-5d0e-8a1b-4f2f6f7f0c11"
 """Keeps the machine's own identifier out of what this platform tells."""
 
+_NO_POOL: Final = ("cpu", "no memory")
+"""The pool of graphs on a device that captures none; every call answers the same."""
+
 _DTYPES: Final = {
     CpuArchEnum.X86: ("bfloat16", "float16", "float32"),
     CpuArchEnum.ARM: ("bfloat16", "float16", "float32"),
@@ -53,6 +56,7 @@ class CpuPlatform(TorchPlatform):
     ray_device_key: str = "CPU"
     dist_backend: str = "gloo"
     device_control_env_var: str = "CPU_VISIBLE_MEMORY_NODES"
+    supported_quantization: list[str] = ["int8_weight_only"]  # noqa: RUF012
 
     # --- config hooks
 
@@ -77,6 +81,13 @@ class CpuPlatform(TorchPlatform):
         # A step runs on the thread that asks for it, so there is nothing to schedule ahead.
         if vllm_config.scheduler_config.async_scheduling is None:
             vllm_config.scheduler_config.async_scheduling = False
+
+    # --- pickers
+
+    @classmethod
+    def get_static_graph_wrapper_cls(cls) -> str:
+        """Return the dotted name of a wrapper that runs every step as it is."""
+        return common.EAGER_GRAPHS
 
     # --- device
 
@@ -260,12 +271,15 @@ class CpuPlatform(TorchPlatform):
         return False
 
     def get_global_graph_pool(self) -> object:
-        """Refuse: there are no device graphs on the CPU.
+        """Return what stands for the pool that graphs share: nothing is captured on the CPU, so there is no memory in it."""
+        return _NO_POOL
 
-        Raises:
-            NotSupported: always.
-        """
-        raise NotSupported("get_global_graph_pool", type(self).__name__, common.NO_GRAPHS)
+    # --- capabilities
+
+    @classmethod
+    def support_static_graph_mode(cls) -> bool:
+        """Say yes: steps that are to be captured run through a wrapper, which on the CPU passes them on."""
+        return True
 
     # --- internals
 

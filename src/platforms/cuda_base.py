@@ -52,6 +52,13 @@ class CudaPlatformBase(AcceleratorPlatform, abstract=True):
         named = "" if capability is None else f" with compute capability {capability.as_version_str()}"
         common.check_dtype(f"{cls.device_name}{named}", dtype, cls._dtype_names())
 
+    # --- pickers
+
+    @classmethod
+    def get_static_graph_wrapper_cls(cls) -> str:
+        """Return the dotted name of the wrapper that captures graphs."""
+        return common.CUDA_GRAPHS
+
     # --- device
 
     @classmethod
@@ -83,6 +90,11 @@ class CudaPlatformBase(AcceleratorPlatform, abstract=True):
         return int(major) if major.isdecimal() else 0
 
     # --- capabilities
+
+    @classmethod
+    def support_static_graph_mode(cls) -> bool:
+        """Say yes."""
+        return True
 
     @classmethod
     def supports_fp8(cls) -> bool:

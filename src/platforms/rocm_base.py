@@ -95,3 +95,15 @@ class RocmPlatformBase(AcceleratorPlatform, abstract=True):
         ]
 
     # --- pickers
+
+    @classmethod
+    def get_static_graph_wrapper_cls(cls) -> str:
+        """Return the dotted name of the wrapper that captures graphs."""
+        return common.CUDA_GRAPHS
+
+    # --- capabilities
+
+    @classmethod
+    def support_static_graph_mode(cls) -> bool:
+        """Say yes."""
+        return True

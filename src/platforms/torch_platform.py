@@ -6,11 +6,13 @@ settings; they differ in their device.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from platforms import attention_choice, common
 from platforms.native import NativePlatform
+from platforms.triton_state import TritonKind, TritonState, triton_state
 
 if TYPE_CHECKING:
     import torch
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 class TorchPlatform(NativePlatform, abstract=True):
     """A platform whose models torch computes, with the worker and the components of this package."""
+
+    _attn_backends: ClassVar[Mapping[str, str]] = attention_choice.SDPA_BACKENDS
+    """Name as a user asks for it -> dotted name of the attention backend, the default first."""
 
     # --- config hooks
 
@@ -34,7 +39,7 @@ class TorchPlatform(NativePlatform, abstract=True):
         Raises:
             ConfigError: a setting that does not work here, by its field.
         """
-        common.check_config(cls.device_name, vllm_config)
+        common.check_config(cls.device_name, vllm_config, cls._attn_backends)
 
     @classmethod
     def check_if_supports_dtype(cls, dtype: torch.dtype) -> None:
@@ -61,7 +66,9 @@ class TorchPlatform(NativePlatform, abstract=True):
         attn_selector_config: AttentionSelectorConfig,
         num_heads: int | None = None,
     ) -> str:
-        """Return the dotted name of the attention backend, torch's SDPA over a paged cache.
+        """Return the dotted name of the attention backend, which works on a paged cache.
+
+        Triton's where the platform has it and Triton can run, else torch's SDPA.
 
         Args:
             selected_backend: what the user asked for; None if nothing.
@@ -72,8 +79,17 @@ class TorchPlatform(NativePlatform, abstract=True):
             ConfigError: the backend asked for is not valid here, or the layer needs what it cannot do.
         """
         return attention_choice.choose(
-            cls.device_name, attention_choice.SDPA_BACKENDS, selected_backend, attn_selector_config
+            cls.device_name,
+            cls._attn_backends,
+            selected_backend,
+            attn_selector_config,
+            lambda: "" if cls._triton().usable else cls._triton().why,
         )
+
+    @classmethod
+    def get_punica_wrapper(cls) -> str:
+        """Return the dotted name of the LoRA wrapper: plain torch, or Triton where its kernels run."""
+        return common.TRITON_LORA if cls._prefers_triton() else common.TORCH_LORA
 
     @classmethod
     def get_device_communicator_cls(cls) -> str:
@@ -93,6 +109,37 @@ class TorchPlatform(NativePlatform, abstract=True):
     def opaque_attention_op(cls) -> bool:
         """Say yes: the backend loops over requests, which `torch.compile` should not trace."""
         return True
+
+    # --- kernels
+
+    @classmethod
+    def import_ir_kernels(cls) -> None:
+        """Register the implementations of IR ops in Triton, as `triton`."""
+        from platforms.components import ir_kernels
+
+        ir_kernels.register()
+
+    @classmethod
+    def register_triton_kernel_overrides(cls) -> None:
+        """Replace the core kernels by functions of torch where Triton cannot run on the device."""
+        from platforms.components import core_kernels
+
+        if not cls._triton().usable:
+            core_kernels.use_torch()
+
+    @classmethod
+    def _triton_kind(cls) -> TritonKind:
+        """Return whose kernels run here; the host's, which is the default, are the interpreter's alone."""
+        return "cpu"
+
+    @classmethod
+    def _triton(cls) -> TritonState:
+        return triton_state(cls._triton_kind())
+
+    @classmethod
+    def _prefers_triton(cls) -> bool:
+        """Say whether Triton's components are picked; on the host its interpreter would only be slow."""
+        return cls._triton_kind() != "cpu" and cls._triton().usable
 
     # --- device
 

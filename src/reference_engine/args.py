@@ -32,7 +32,11 @@ class EngineArgs:
     """What a user can say, with defaults; `create_engine_config` turns it into a configuration.
 
     Args:
-        model: folder or name of the model; `toy` is a small decoder with seeded weights.
+        model: a Hugging Face folder, or `toy`: a Llama of the sizes given here, with seeded weights.
+        max_model_len: longest sequence, in tokens; None takes 256, or what the folder allows up to 2048.
+        layer_kinds: what each layer of the toy is, `attention` or `mamba`; empty means attention everywhere.
+        load_format: `auto` reads the folder's weights, where there are any; `dummy` makes seeded ones.
+        lora_modules: adapter folders; a request names one by its place in this list, from 1.
         block_size: tokens of a KV-cache block; None lets the attention backends choose.
         attention_backend: name of a backend; None lets the platform choose.
         quantization: name of a registered method; None for none.
@@ -50,13 +54,15 @@ class EngineArgs:
     model: str = "toy"
     dtype: str = "auto"
     seed: int = 0
-    max_model_len: int = 256
+    max_model_len: int | None = None
     hidden_size: int = 64
     num_layers: int = 2
     num_attention_heads: int = 4
     num_kv_heads: int = 2
     vocab_size: int = 128
     sliding_window: int | None = None
+    layer_kinds: list[str] = attrs.field(factory=list[str])
+    load_format: str = "auto"
     block_size: int | None = None
     kv_cache_dtype: str = "auto"
     gpu_memory_utilization: float = 0.9
@@ -76,6 +82,7 @@ class EngineArgs:
     enable_lora: bool = False
     max_loras: int = 1
     max_lora_rank: int = 8
+    lora_modules: list[str] = attrs.field(factory=list[str])
     cudagraph_mode: str = "NONE"
     compilation_mode: str = "NONE"
     custom_ops: list[str] = attrs.field(factory=list[str])

@@ -18,6 +18,7 @@ from platform_abc.config import (
     DeviceConfig,
     EngineConfig,
     IrOpPriorityConfig,
+    LoadConfig,
     LoRAConfig,
     ModelConfig,
     ParallelConfig,
@@ -27,6 +28,7 @@ from platform_abc.config import (
 from platform_abc.config_values import MODEL_DTYPES
 from platform_abc.errors import ConfigError
 from reference_engine.hook_log import HookLog, named, observed, owner
+from reference_engine.model_config import describe_model
 from reference_engine.quantization import resolve_quantization
 
 if TYPE_CHECKING:
@@ -165,7 +167,7 @@ def build_config(args: EngineArgs, platform: Platform) -> EngineConfig:
             kv_cache_memory_bytes=args.kv_cache_memory_bytes,
             num_gpu_blocks_override=args.num_gpu_blocks_override,
             num_cpu_blocks=args.num_cpu_blocks,
-            sliding_window=args.sliding_window,
+            sliding_window=model.sliding_window,
         ),
         parallel_config=_parallel_config(args, platform),
         scheduler_config=SchedulerConfig(
@@ -182,7 +184,12 @@ def build_config(args: EngineArgs, platform: Platform) -> EngineConfig:
             cudagraph_mode=_by_name(CUDAGraphMode, "cudagraph_mode", args.cudagraph_mode),
             custom_ops=copy.copy(args.custom_ops),
         ),
-        lora_config=LoRAConfig(max_loras=args.max_loras, max_lora_rank=args.max_lora_rank)
+        load_config=LoadConfig(load_format=args.load_format),
+        lora_config=LoRAConfig(
+            max_loras=args.max_loras,
+            max_lora_rank=args.max_lora_rank,
+            lora_modules=copy.copy(args.lora_modules),
+        )
         if args.enable_lora
         else None,
         quant_config=QuantizationConfig(quant_method=args.quantization) if args.quantization else None,
@@ -262,19 +269,22 @@ def _model_config(args: EngineArgs, platform: Platform) -> ModelConfig:
     quantization = args.quantization
     if quantization is not None:
         resolve_quantization(quantization, platform)
+    described = describe_model(args)
     return ModelConfig(
-        model=args.model,
-        dtype=resolve_dtype(args.dtype, platform),
+        dtype=resolve_dtype(_wanted_dtype(args.dtype, described.dtype, platform), platform),
         seed=args.seed,
-        max_model_len=_allowed_length(args.max_model_len, platform),
-        hidden_size=args.hidden_size,
-        num_layers=args.num_layers,
-        num_attention_heads=args.num_attention_heads,
-        num_kv_heads=args.num_kv_heads,
-        vocab_size=args.vocab_size,
-        sliding_window=args.sliding_window,
+        max_model_len=_allowed_length(described.max_model_len, platform),
         quantization=quantization,
+        **described.fields,
     )
+
+
+def _wanted_dtype(asked: str, stored: str | None, platform: Platform) -> str:
+    """Return the dtype that the user asked for; else the folder's, where the platform computes in it."""
+    if asked != "auto" or stored is None:
+        return asked
+    supported = {str(dtype).removeprefix("torch.") for dtype in platform.supported_dtypes or ()}
+    return stored if stored in supported else asked
 
 
 def _allowed_length(asked: int, platform: Platform) -> int:

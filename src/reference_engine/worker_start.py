@@ -77,10 +77,11 @@ def start_worker(
         distributed_init_method=distributed_init_method,
         is_driver_worker=rank == 0,
     )
-    from reference_engine.model import build_model
+    from reference_engine.llama import model_builder
+    from reference_engine.parallel import group_of
 
     worker.init_device()
-    worker.load_model(build_model)
+    worker.load_model(model_builder(group_of(worker)))
     with observed("update_block_size_for_backend", current_platform, config, log):
         current_platform.update_block_size_for_backend(config)
         # A hook of the platform's own may leave a size that a backend refuses; better now than in a kernel.

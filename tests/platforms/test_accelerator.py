@@ -11,7 +11,9 @@ pytest.importorskip("torch")
 import torch
 from torch._C._distributed_c10d import HashStore, PrefixStore
 
-from platform_abc.errors import DeviceUnavailable
+from platform_abc.config import CompilationConfig, CUDAGraphMode, EngineConfig
+from platform_abc.errors import ConfigError, DeviceUnavailable, NotSupported
+from platforms import common
 from platforms.accelerator import AcceleratorPlatform
 from platforms.cuda import CudaPlatform, NvmlCudaPlatform, TorchCudaPlatform
 from platforms.rocm import RocmPlatform
@@ -78,8 +80,18 @@ def test_the_process_group_wants_its_own_backend(case: Case, monkeypatch: pytest
 
 
 def test_what_this_package_has_no_means_for_is_denied(case: Case) -> None:
-    """There is no allocator to sleep with and no graph wrapper, so no engine may count on them."""
+    """There is no allocator to sleep with, and graphs are captured by torch.cuda alone."""
     cls, _ = case
     assert not cls().is_sleep_mode_available()
     assert not cls().is_cumem_allocator_available()
-    assert not cls.support_static_graph_mode()
+    captures = cls.device_type == "cuda"
+    assert cls.support_static_graph_mode() is captures
+    config = EngineConfig(compilation_config=CompilationConfig(cudagraph_mode=CUDAGraphMode.FULL))
+    if captures:
+        cls.check_and_update_config(config)
+        assert cls.get_static_graph_wrapper_cls() == common.CUDA_GRAPHS
+        return
+    with pytest.raises(ConfigError, match="cudagraph_mode = FULL"):
+        cls.check_and_update_config(config)
+    with pytest.raises(NotSupported):
+        cls.get_static_graph_wrapper_cls()

@@ -84,7 +84,11 @@ def test_its_identity() -> None:
     assert (p.device_name, p.device_type, p.dispatch_key) == ("cpu", "cpu", "CPU")
     assert (p.ray_device_key, p.dist_backend) == ("CPU", "gloo")
     assert p.device_control_env_var == "CPU_VISIBLE_MEMORY_NODES"
-    assert (p.ray_noset_device_env_vars, p.supported_quantization, p.additional_env_vars) == ([], [], [])
+    assert (p.ray_noset_device_env_vars, p.supported_quantization, p.additional_env_vars) == (
+        [],
+        ["int8_weight_only"],
+        [],
+    )
     assert p.is_cpu()
     assert not (p.is_cuda())
     assert not (p.is_cuda_alike())
@@ -122,7 +126,7 @@ def test_every_member_answers_or_is_declared_not_supported() -> None:
         "get_max_output_tokens": (3,),
         "check_max_model_len": (7,),
         "verify_model_arch": ("ToyForCausalLM",),
-        "verify_quantization": ("fp8",),
+        "verify_quantization": ("int8_weight_only",),
         "validate_environ": (False,),
         "validate_request": (None, None),
         "is_fully_connected": ([0],),
@@ -169,10 +173,7 @@ def test_every_member_answers_or_is_declared_not_supported() -> None:
             declined.add(name)
     assert declined == {
         "get_all_gpu_pci_bus_ids",
-        "get_global_graph_pool",
         "get_mla_prefill_backend_cls",
-        "get_punica_wrapper",
-        "get_static_graph_wrapper_cls",
     } | ({"get_device_uuid"} if host_processor.machine_id() is None else set())
 
 
@@ -183,7 +184,8 @@ def test_capabilities() -> None:
     assert p.opaque_attention_op()
     assert p.can_update_inplace()
     assert p.use_all_gather()
-    assert not (p.support_static_graph_mode())
+    assert p.support_static_graph_mode()
+    assert p.get_global_graph_pool() is p.get_global_graph_pool()
     assert not (p.supports_fp8())
     assert not (p.supports_mx())
     assert not (p.is_fp8_fnuz())

@@ -85,14 +85,6 @@ def test_every_optional_part_may_be_none() -> None:
     assert config.parallel_config.worker_cls == common.WORKER
 
 
-def _graphs(config: EngineConfig) -> None:
-    config.compilation_config = CompilationConfig(cudagraph_mode=CUDAGraphMode.FULL)
-
-
-def _lora(config: EngineConfig) -> None:
-    config.lora_config = LoRAConfig()
-
-
 def _overlap(config: EngineConfig) -> None:
     config.parallel_config.enable_dbo = True
 
@@ -108,13 +100,11 @@ def _pipeline(config: EngineConfig) -> None:
 @pytest.mark.parametrize(
     ("wish", "field"),
     [
-        (_graphs, "compilation_config.cudagraph_mode = FULL"),
-        (_lora, "lora_config"),
         (_overlap, "parallel_config.enable_dbo = True"),
         (_cache, "cache_config.cache_dtype = fp8"),
         (_pipeline, "parallel_config.pipeline_parallel_size = 2"),
     ],
-    ids=["graphs", "lora", "overlap", "cache", "pipeline"],
+    ids=["overlap", "cache", "pipeline"],
 )
 def test_what_the_cpu_cannot_run_is_refused_by_field(
     wish: Callable[[EngineConfig], None], field: str
@@ -178,3 +168,14 @@ def test_a_dtype_given_as_text_is_checked_too(monkeypatch: pytest.MonkeyPatch) -
             CpuPlatform.check_and_update_config(EngineConfig(model_config=ModelConfig(dtype=spelling)))
     for spelling in ("auto", "float", "bfloat16"):
         CpuPlatform.check_and_update_config(EngineConfig(model_config=ModelConfig(dtype=spelling)))
+
+
+def test_adapters_and_graphs_are_served() -> None:
+    """The config with both is accepted, and the pickers name what serves them."""
+    config = EngineConfig(
+        lora_config=LoRAConfig(),
+        compilation_config=CompilationConfig(cudagraph_mode=CUDAGraphMode.FULL),
+    )
+    CpuPlatform.check_and_update_config(config)
+    assert CpuPlatform.get_punica_wrapper() == common.TORCH_LORA
+    assert CpuPlatform.get_static_graph_wrapper_cls() == common.EAGER_GRAPHS

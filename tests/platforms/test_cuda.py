@@ -17,14 +17,13 @@ from torch._C._distributed_c10d import HashStore, PrefixStore
 from platform_abc.config import (
     AttentionSelectorConfig,
     EngineConfig,
-    LoRAConfig,
     ModelConfig,
     ParallelConfig,
     SchedulerConfig,
     snapshot,
 )
 from platform_abc.device_ids import assign_physical_devices
-from platform_abc.errors import ConfigError, DeviceUnavailable, NotSupported
+from platform_abc.errors import DeviceUnavailable, NotSupported
 from platform_abc.qualname import resolve_obj_by_qualname
 from platform_abc.types import PlatformEnum
 from platforms import cuda_nvml
@@ -363,18 +362,6 @@ def test_values_of_the_user_survive_and_parts_may_be_none() -> None:
     CudaPlatform.apply_config_platform_defaults(config)
     CudaPlatform.check_and_update_config(config)
     assert config.parallel_config.worker_cls == "mine.Worker"
-
-
-def test_what_is_not_there_yet_is_refused_or_declared() -> None:
-    """LoRA is refused in the config, and its picker says what is missing; the graph picker too."""
-    config = EngineConfig(lora_config=LoRAConfig())
-    with pytest.raises(ConfigError, match="lora_config"):
-        CudaPlatform.check_and_update_config(config)
-    with pytest.raises(NotSupported):
-        CudaPlatform.get_punica_wrapper()
-    with pytest.raises(NotSupported):
-        CudaPlatform.get_static_graph_wrapper_cls()
-    assert not CudaPlatform.support_static_graph_mode()
 
 
 def test_the_hooks_ask_no_device(no_nvml: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,7 @@ def test_every_picker_is_used(use_platform: Use) -> None:
         get_static_graph_wrapper_cls=lambda _cls: f"{COMPONENTS}.CountingWrapper",
         get_punica_wrapper=lambda _cls: f"{COMPONENTS}.TorchPunica",
         check_and_update_config=_own_worker,
+        supported_quantization=[],
     )
     platform.get_global_graph_pool = lambda: None
     try:

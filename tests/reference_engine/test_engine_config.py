@@ -259,7 +259,7 @@ def test_graphs_and_compilation_are_settled_before_the_check(
     use_platform: Use, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Graphs that the platform cannot do are off with a warning; its compile backend is filled in."""
-    use_platform(get_compile_backend=lambda _cls: "eager")
+    use_platform(get_compile_backend=lambda _cls: "eager", support_static_graph_mode=lambda _cls: False)
     with caplog.at_level(logging.WARNING):
         config = create_engine_config(EngineArgs(cudagraph_mode="FULL", compilation_mode="VLLM_COMPILE"))
     assert config.compilation_config.cudagraph_mode is CUDAGraphMode.NONE

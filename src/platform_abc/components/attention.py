@@ -49,9 +49,10 @@ class CommonAttentionMetadata:
         query_start_loc: int32 `[requests + 1]`, where each request's tokens start; the last is `T`.
         seq_lens: int32 `[requests]`, tokens of each request with this step's included.
         block_table: int32 `[requests, most blocks of a request]`, block numbers in order.
-        slot_mapping: int64 `[T]`, the slot `block * B + offset` in which each token is stored.
+        slot_mapping: int64 `[T]`, the slot `block * B + offset` in which each token is stored; a negative
+            slot marks padding, which is stored nowhere.
         num_reqs: requests of the step.
-        num_actual_tokens: `T` without padding.
+        num_actual_tokens: `T` without padding; rows of the query beyond it are padding too.
         max_query_len: most tokens that one request has in this step.
         max_seq_len: largest of `seq_lens`.
         causal: a token sees only itself and what comes before.
@@ -70,6 +71,10 @@ class CommonAttentionMetadata:
 
 class AttentionMetadata:
     """What a backend's implementation reads in a step; each backend derives its own."""
+
+    replayable: ClassVar[bool] = False
+    """A static graph may be replayed with another step's: whatever differs then are values of tensors, or
+    attributes that are compared. An attrs class is taken apart for that."""
 
 
 M = TypeVar("M", bound=AttentionMetadata)

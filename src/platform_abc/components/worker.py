@@ -73,8 +73,8 @@ class EngineModel(Protocol):
             details: whose logits are wanted, and which adapters are used; None for all, and none.
 
         Returns:
-            Logits, `[T or wanted tokens, vocabulary]`. No rows on a rank to which the platform does not
-            gather them.
+            Logits, `[T or wanted tokens, vocabulary]`, or more columns with minus infinity in them. No rows
+            on a rank to which the platform does not gather them.
         """
         ...
 

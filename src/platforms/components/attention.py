@@ -17,12 +17,11 @@ from platform_abc.components.attention import (
     CommonAttentionMetadata,
     MultipleOf,
 )
-from platform_abc.config_values import AttentionSelectorConfig, AttentionType
-from platform_abc.errors import NotSupported
 from platforms import attention_choice
-from platforms.components import paged_sdpa
+from platforms.components import decoder_limits, paged_sdpa
 
 if TYPE_CHECKING:
+    from platform_abc.config_values import AttentionSelectorConfig
     from platform_abc.types import DeviceCapability
 
 
@@ -34,15 +33,19 @@ class SdpaMetadata(AttentionMetadata):
         query_starts: where each request's tokens start, and where the last one's end.
         seq_lens: tokens of each request, with the new ones.
         block_table: int32 `[requests, blocks]`.
-        slot_mapping: int64 `[tokens]`.
+        slots: int64, where tokens are stored; padding left out.
+        stored: int64, which tokens these are; None for all of the step.
         causal: a token sees only itself and what comes before.
+        plans: what the first layer finds out of the batch for the others.
     """
 
     query_starts: list[int]
     seq_lens: list[int]
     block_table: torch.Tensor
-    slot_mapping: torch.Tensor
+    slots: torch.Tensor
+    stored: torch.Tensor | None = None
     causal: bool = True
+    plans: paged_sdpa.Plans = attrs.field(factory=paged_sdpa.Plans)
 
     @property
     def num_tokens(self) -> int:
@@ -73,34 +76,16 @@ class SdpaMetadataBuilder(AttentionMetadataBuilder[SdpaMetadata]):
         starts = paged_sdpa.numbers(batch.query_start_loc[: batch.num_reqs + 1])
         lengths = paged_sdpa.numbers(batch.seq_lens[: batch.num_reqs])
         block_size = self.kv_cache_spec.block_size
-        _check_batch(starts, lengths, batch.block_table.shape[1] * block_size)
+        paged_sdpa.check_batch(starts, lengths, batch.block_table.shape[1] * block_size)
+        slots, stored = paged_sdpa.written_slots(batch.slot_mapping[: starts[-1]])
         return SdpaMetadata(
             query_starts=starts,
             seq_lens=lengths,
             block_table=batch.block_table[: batch.num_reqs],
-            slot_mapping=batch.slot_mapping[: starts[-1]],
+            slots=slots,
+            stored=stored,
             causal=batch.causal,
         )
-
-
-def _check_batch(starts: list[int], lengths: list[int], most: int) -> None:
-    """Refuse a batch that would read outside of a request's blocks.
-
-    Raises:
-        ValueError: naming the first request at fault.
-    """
-    if len(starts) != len(lengths) + 1:
-        raise ValueError(f"{len(lengths)} requests need {len(lengths) + 1} starts, got {len(starts)}")
-    for request, length in enumerate(lengths):
-        new = starts[request + 1] - starts[request]
-        if new < 0:
-            raise ValueError(f"request {request} of the batch ends before it starts: {starts}")
-        if 0 < length < new:
-            raise ValueError(f"request {request} of the batch has {new} new tokens, but {length} in all")
-        if length > most:
-            raise ValueError(
-                f"request {request} of the batch has {length} tokens, but its row of the block table holds {most}"
-            )
 
 
 class SdpaImpl(AttentionImpl[SdpaMetadata]):
@@ -119,22 +104,7 @@ class SdpaImpl(AttentionImpl[SdpaMetadata]):
             ValueError: the window makes no sense.
             NotSupported: the model needs what is not there.
         """
-        if self.sliding_window is not None and self.sliding_window < 1:
-            raise ValueError(
-                f"expected a sliding window of at least 1 token, or None, got {self.sliding_window}"
-            )
-        if self.alibi_slopes is not None:
-            raise _declined("alibi_slopes", "use a model without position biases in its scores")
-        # Zero is how some models spell "no cap".
-        if self.logits_soft_cap:
-            raise _declined("logits_soft_cap", "use a model whose scores are not capped")
-        if getattr(self.attn_type, "value", self.attn_type) != AttentionType.DECODER.value:
-            raise _declined(f"attn_type {self.attn_type}", "use a decoder-only model")
-        if self.kv_cache_dtype not in attention_choice.SDPA_CACHE_DTYPES:
-            raise _declined(
-                f"kv_cache_dtype {self.kv_cache_dtype}",
-                f"choose from {', '.join(attention_choice.SDPA_CACHE_DTYPES)}",
-            )
+        decoder_limits.check(self, TorchSdpaBackend.get_name())
 
     def forward(
         self,
@@ -164,7 +134,10 @@ class SdpaImpl(AttentionImpl[SdpaMetadata]):
         if attn_metadata is None:
             return result.zero_()
         tokens = attn_metadata.num_tokens
-        paged_sdpa.write_cache(key, value, kv_cache, attn_metadata.slot_mapping)
+        shape = (-1, self.num_kv_heads, self.head_size)
+        paged_sdpa.write_cache(
+            key.reshape(shape), value.reshape(shape), kv_cache, attn_metadata.slots, attn_metadata.stored
+        )
         shaped = result.view(-1, self.num_heads, self.head_size)
         shaped[tokens:].zero_()
         paged_sdpa.attend(
@@ -177,12 +150,9 @@ class SdpaImpl(AttentionImpl[SdpaMetadata]):
             scale=self.scale,
             causal=attn_metadata.causal,
             window=self.sliding_window,
+            plans=attn_metadata.plans,
         )
         return result
-
-
-def _declined(what: str, remedy: str) -> NotSupported:
-    return NotSupported(what, TorchSdpaBackend.get_name(), remedy)
 
 
 class TorchSdpaBackend(AttentionBackend):

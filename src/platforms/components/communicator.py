@@ -34,7 +34,8 @@ class TorchDistributedCommunicator(DeviceCommunicatorBase):
     The methods of the group itself are called, not the functions of `torch.distributed`, so that groups
     which torch's global registry does not know work too. A group of one rank moves nothing. Ranks in
     arguments are ranks within the group. Every dtype works, whatever the backend knows: tensors are moved
-    as bytes, and added up in a wider dtype where need be. A sum of booleans says whether any is true.
+    as bytes, and added up in a wider dtype where need be. A sum of booleans says whether any is true. Tensors
+    without elements are not moved: every rank knows that there is nothing to wait for. Gradients do not pass.
     """
 
     def all_reduce(self, input_: torch.Tensor) -> torch.Tensor:
@@ -45,8 +46,9 @@ class TorchDistributedCommunicator(DeviceCommunicatorBase):
         """
         if self.world_size == 1:
             return input_
-        result = input_.to(_summing_dtype(input_.dtype), copy=True, memory_format=torch.contiguous_format)
-        self.device_group.allreduce([result]).wait()
+        result = _dense(input_).to(_summing_dtype(input_.dtype), copy=True)
+        if result.numel():
+            self.device_group.allreduce([result]).wait()
         return result.to(input_.dtype)
 
     def all_gather(self, input_: torch.Tensor, dim: int = -1) -> torch.Tensor:
@@ -81,10 +83,11 @@ class TorchDistributedCommunicator(DeviceCommunicatorBase):
             )
         if self.world_size == 1:
             return input_
-        summed = input_.to(_summing_dtype(input_.dtype))
+        summed = _dense(input_).to(_summing_dtype(input_.dtype))
         shares = [share.contiguous() for share in summed.chunk(self.world_size, dim=dim)]
         result = torch.empty_like(shares[self.rank_in_group])
-        self.device_group.reduce_scatter([result], [shares]).wait()
+        if result.numel():
+            self.device_group.reduce_scatter([result], [shares]).wait()
         return result.to(input_.dtype)
 
     def gather(self, input_: torch.Tensor, dst: int = 0, dim: int = -1) -> torch.Tensor | None:
@@ -117,12 +120,12 @@ class TorchDistributedCommunicator(DeviceCommunicatorBase):
             ValueError: there is no such rank.
         """
         self._require_rank(src)
-        if self.world_size == 1:
+        if self.world_size == 1 or tensor.numel() == 0:
             return tensor
-        moved = tensor.contiguous()
+        moved = _dense(tensor)
         self.device_group.broadcast(_bytes(moved), src).wait()
-        if moved is not tensor:
-            tensor.copy_(moved)
+        if moved.data_ptr() != tensor.data_ptr():
+            tensor.detach().copy_(moved)
         return tensor
 
     def send(self, tensor: torch.Tensor, dst: int | None = None) -> None:
@@ -137,7 +140,8 @@ class TorchDistributedCommunicator(DeviceCommunicatorBase):
         """
         target = self.next_rank() if dst is None else dst
         self._require_other(target)
-        self.device_group.send([_bytes(tensor.contiguous())], target, _TAG).wait()
+        if tensor.numel():
+            self.device_group.send([_bytes(_dense(tensor))], target, _TAG).wait()
 
     def recv(self, size: Sequence[int], dtype: torch.dtype, src: int | None = None) -> torch.Tensor:
         """Return a tensor that another rank sends.
@@ -153,7 +157,8 @@ class TorchDistributedCommunicator(DeviceCommunicatorBase):
         source = self.previous_rank() if src is None else src
         self._require_other(source)
         result = torch.empty(tuple(size), dtype=dtype, device=self.device)
-        self.device_group.recv([_bytes(result)], source, _TAG).wait()
+        if result.numel():
+            self.device_group.recv([_bytes(result)], source, _TAG).wait()
         return result
 
     def barrier(self) -> None:
@@ -162,9 +167,10 @@ class TorchDistributedCommunicator(DeviceCommunicatorBase):
             self.cpu_group.barrier().wait()
 
     def _gathered(self, input_: torch.Tensor) -> list[torch.Tensor]:
-        own = input_.contiguous()
+        own = _dense(input_)
         parts = [torch.empty_like(own) for _ in range(self.world_size)]
-        self.device_group.allgather([[_bytes(part) for part in parts]], [_bytes(own)]).wait()
+        if own.numel():
+            self.device_group.allgather([[_bytes(part) for part in parts]], [_bytes(own)]).wait()
         return parts
 
     def _require_rank(self, rank: int) -> None:
@@ -179,6 +185,12 @@ class TorchDistributedCommunicator(DeviceCommunicatorBase):
             raise ValueError(f"rank {rank} cannot exchange a tensor with itself")
 
 
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor with its elements in memory one after the other, as they are; copied only if need be."""
+    # A conjugate or negative that torch has only noted lies in memory as it was.
+    return tensor.detach().contiguous().resolve_conj().resolve_neg()
+
+
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     """Return the memory of a contiguous tensor as `uint8`, `[n]`; it is shared, not copied."""
     return tensor.view(-1).view(torch.uint8)
@@ -188,6 +200,8 @@ def _summing_dtype(dtype: torch.dtype) -> torch.dtype:
     """Return the dtype in which tensors of a dtype are added up."""
     if dtype in _SUMMED:
         return dtype
+    if dtype.is_complex:
+        return torch.complex64
     return torch.float32 if dtype.is_floating_point else torch.int64
 
 

@@ -94,12 +94,12 @@ def _every_collective(comm: TorchDistributedCommunicator) -> dict[str, Any]:
     return answers
 
 
-def test_every_collective_moves_what_it_says(tmp_path: Path) -> None:
+def test_every_collective_moves_what_it_says(two_ranks: dict[str, list[Any]]) -> None:
     """Sums, joins, shares, one-to-all and one-to-one on two ranks, of views and of bfloat16 too."""
     base = torch.arange(8, dtype=torch.float32).reshape(2, 4)
     both = [base, base + 100]
     total = both[0] + both[1]
-    answers = on_two_ranks(_every_collective, tmp_path)
+    answers = two_ranks["collectives"]
     for rank, got in enumerate(answers):
         assert got["sum"] == total.tolist()
         assert got["sum of a view"] == total.t().tolist()
@@ -152,6 +152,44 @@ def test_wrong_ranks_and_dimensions_are_named(
         call(alone, torch.zeros(2, 2))
 
 
+def _odd(comm: TorchDistributedCommunicator) -> dict[str, Any]:
+    """Tensors without elements, without dimensions, and that lie in memory in other ways."""
+    rank = comm.rank_in_group
+    wide = torch.arange(24.0).reshape(2, 3, 4) * (1 + rank)
+    turned = torch.complex(torch.ones(2), torch.ones(2) * (1 + rank)).conj()
+    empty = torch.empty(0, 4)
+    received = torch.empty(0)
+    if rank == 0:
+        comm.send(empty)
+        comm.send(wide[:, ::2].transpose(0, 2))
+    else:
+        empty = comm.recv((0, 4), torch.float32)
+        received = comm.recv((4, 2, 2), torch.float32)
+    scalar = torch.tensor(5.0 + rank)
+    target = torch.zeros(3, 2).t()
+    source = torch.arange(6.0).reshape(2, 3)
+    comm.broadcast(target.copy_(source) if rank == 1 else target, src=1)
+    return {
+        "nothing summed": tuple(comm.all_reduce(empty).shape),
+        "nothing joined": tuple(comm.all_gather(empty, 1).shape),
+        "nothing shared": tuple(comm.reduce_scatter(empty, 1).shape),
+        "nothing sent": tuple(empty.shape),
+        "broadcast nothing": tuple(comm.broadcast(empty).shape),
+        "scalar": float(comm.all_reduce(scalar)),
+        "scalar from 1": float(comm.broadcast(scalar, src=1)),
+        "steps": comm.all_reduce(wide[:, ::2]).tolist(),
+        "expanded": comm.all_gather(wide[0, 0, 1].expand(2, 2), 0).tolist(),
+        "middle": comm.all_gather(wide.transpose(0, 2), 1).tolist(),
+        "share of a view": comm.reduce_scatter(wide.transpose(0, 2), 0).tolist(),
+        "conjugate": comm.all_reduce(turned).imag.tolist(),
+        "conjugates": comm.all_gather(turned, 0).imag.tolist(),
+        "with a gradient": comm.all_reduce(torch.ones(2, requires_grad=True)).requires_grad,
+        "half of a complex": comm.all_reduce(turned.to(torch.complex32)).to(torch.complex64).imag.tolist(),
+        "received": received.tolist(),
+        "into a view": target.tolist(),
+    }
+
+
 def _uneven(comm: TorchDistributedCommunicator) -> str:
     try:
         comm.reduce_scatter(torch.zeros(3))
@@ -160,9 +198,29 @@ def _uneven(comm: TorchDistributedCommunicator) -> str:
     return ""
 
 
-def test_an_uneven_share_is_refused(tmp_path: Path) -> None:
+def test_an_uneven_share_is_refused(two_ranks: dict[str, list[Any]]) -> None:
     """A dimension that the ranks cannot share evenly is a ValueError on each of them."""
-    assert all("multiple of the 2 ranks" in text for text in on_two_ranks(_uneven, tmp_path))
+    assert all("multiple of the 2 ranks" in text for text in two_ranks["uneven"])
+
+
+def test_tensors_of_any_form_move(two_ranks: dict[str, list[Any]]) -> None:
+    """Empty ones, scalars, slices, expanded and transposed ones, conjugates that torch only notes."""
+    wide = torch.arange(24.0).reshape(2, 3, 4)
+    for rank, got in enumerate(two_ranks["odd"]):
+        assert got["nothing summed"] == got["nothing sent"] == got["broadcast nothing"] == (0, 4)
+        assert got["nothing joined"] == (0, 8)
+        assert got["nothing shared"] == (0, 2)
+        assert (got["scalar"], got["scalar from 1"]) == (11, 6)
+        assert got["steps"] == (3 * wide[:, ::2]).tolist()
+        assert got["expanded"] == [[1, 1], [1, 1], [2, 2], [2, 2]]
+        turned = wide.transpose(0, 2)
+        assert got["middle"] == torch.cat((turned, 2 * turned), 1).tolist()
+        assert got["share of a view"] == (3 * turned).chunk(2)[rank].tolist()
+        assert got["conjugate"] == got["half of a complex"] == [-3, -3]
+        assert got["conjugates"] == [-1, -1, -2, -2]
+        assert got["with a gradient"] is False
+        assert got["into a view"] == [[0, 1, 2], [3, 4, 5]]
+    assert two_ranks["odd"][1]["received"] == wide[:, ::2].transpose(0, 2).tolist()
 
 
 def test_the_process_group_refuses_another_backend(tmp_path: Path) -> None:
@@ -183,6 +241,8 @@ MOVED = (
     torch.float64,
     torch.float8_e4m3fn,
     torch.complex64,
+    torch.uint16,
+    torch.float8_e5m2,
 )
 
 
@@ -221,6 +281,22 @@ def _each_dtype(comm: TorchDistributedCommunicator) -> list[str]:
     return wrong
 
 
-def test_every_dtype_moves_and_adds_up(tmp_path: Path) -> None:
+def test_every_dtype_moves_and_adds_up(two_ranks: dict[str, list[Any]]) -> None:
     """Also those that gloo itself refuses; the sum of booleans is a boolean."""
-    assert on_two_ranks(_each_dtype, tmp_path) == [[], []]
+    assert two_ranks["dtypes"] == [[], []]
+
+
+def _all(comm: TorchDistributedCommunicator) -> dict[str, Any]:
+    return {
+        "collectives": _every_collective(comm),
+        "odd": _odd(comm),
+        "uneven": _uneven(comm),
+        "dtypes": _each_dtype(comm),
+    }
+
+
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """Return the answers of both ranks, by what they were asked; two processes serve all tests."""
+    by_rank = on_two_ranks(_all, tmp_path_factory.mktemp("ranks"))
+    return {name: [answers[name] for answers in by_rank] for name in by_rank[0]}

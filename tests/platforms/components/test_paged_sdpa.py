@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -27,8 +28,9 @@ class Batch:
         block: int = 4,
         dtype: torch.dtype = torch.float32,
         seed: int = 0,
+        dims: tuple[int, ...] | None = None,
     ) -> None:
-        """`lengths` holds `(new tokens, tokens in all)` of each request."""
+        """`lengths` holds `(new tokens, tokens in all)` of each request; `dims` is the order of the cache in memory."""
         make = torch.Generator().manual_seed(seed)
         self.lengths, self.heads, self.kv_heads, self.size = lengths, heads, kv_heads, size
         self.scale = 1 / math.sqrt(size)
@@ -37,6 +39,9 @@ class Batch:
         self.cache = torch.full(
             paged_sdpa.cache_shape(sum(blocks) + 2, block, kv_heads, size), math.nan, dtype=dtype
         )
+        if dims is not None:
+            back = [dims.index(dim) for dim in range(5)]
+            self.cache = self.cache.permute(dims).contiguous().permute(back)
         # Entries beyond a request's blocks are rubbish on purpose.
         self.table = torch.full((len(lengths), max(blocks, default=0) + 1), 10**6, dtype=torch.int32)
         self.keys, self.values, queries, self.starts = [], [], [], [0]
@@ -48,15 +53,23 @@ class Batch:
             slots = torch.tensor(
                 [own[i // block] * block + i % block for i in range(total)], dtype=torch.int64
             )
-            paged_sdpa.write_cache(key, value, self.cache, slots)
+            paged_sdpa.write_cache(key, value, self.cache, slots, None)
             self.keys.append(key)
             self.values.append(value)
             queries.append(torch.randn(new, heads, size, generator=make).to(dtype))
             self.starts.append(self.starts[-1] + new)
         self.query = torch.cat(queries) if queries else torch.empty(0, heads, size, dtype=dtype)
 
-    def attend(self, *, causal: bool = True, window: int | None = None) -> torch.Tensor:
-        out = torch.full_like(self.query, math.nan)
+    def attend(
+        self,
+        *,
+        causal: bool = True,
+        window: int | None = None,
+        plans: paged_sdpa.Plans | None = None,
+        out: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        if out is None:
+            out = torch.full_like(self.query, math.nan)
         paged_sdpa.attend(
             self.query,
             self.cache,
@@ -67,6 +80,7 @@ class Batch:
             scale=self.scale,
             causal=causal,
             window=window,
+            plans=plans,
         )
         return out
 
@@ -157,7 +171,7 @@ def test_long_decodes_are_cut_into_groups(monkeypatch: pytest.MonkeyPatch) -> No
     """With hardly any room for gathered keys the result is the same."""
     batch = Batch([(1, 9), (1, 30), (1, 2), (1, 31)])
     whole = batch.attend()
-    monkeypatch.setattr(paged_sdpa, "_DECODE_BYTES", 1)
+    monkeypatch.setattr(paged_sdpa, "_HOST_BYTES", 1)
     torch.testing.assert_close(batch.attend(), whole)
 
 
@@ -165,7 +179,7 @@ def test_negative_slots_write_nothing() -> None:
     """Padding tokens leave the cache as it is."""
     cache = torch.zeros(paged_sdpa.cache_shape(2, 2, 1, 1))
     key = torch.tensor([[[1.0]], [[2.0]], [[3.0]]])
-    paged_sdpa.write_cache(key, key * 10, cache, torch.tensor([3, -1]))
+    paged_sdpa.write_cache(key, key * 10, cache, *paged_sdpa.written_slots(torch.tensor([3, -1])))
     assert cache[paged_sdpa.KEY].flatten().tolist() == [0, 0, 0, 1]
     assert cache[paged_sdpa.VALUE].flatten().tolist() == [0, 0, 0, 10]
 
@@ -218,3 +232,50 @@ def test_an_empty_batch_and_a_request_without_new_tokens_do_nothing() -> None:
     assert Batch([]).attend().shape == (0, 4, 16)
     batch = Batch([(0, 5), (2, 6), (0, 1)])
     torch.testing.assert_close(batch.attend().double(), batch.expected(), atol=2e-5, rtol=2e-5)
+
+
+@pytest.mark.parametrize("lengths", [[(1, 9), (1, 9)], [(1, 3), (2, 5), (1, 12)]])
+def test_the_layers_of_a_step_share_its_plan_but_not_their_keys(lengths: list[tuple[int, int]]) -> None:
+    """A second layer with a cache of its own, of the same shape, computes its own attention."""
+    plans, batch = paged_sdpa.Plans(), Batch(lengths)
+    for _ in range(2):
+        result = batch.attend(plans=plans)
+        torch.testing.assert_close(result.double(), batch.expected(), atol=2e-5, rtol=2e-5)
+        batch.cache[paged_sdpa.VALUE] *= 2
+        batch.values = [2 * value for value in batch.values]
+    assert len(plans.groups) == 1
+    batch.attend(plans=plans, window=2)
+    assert len(plans.groups) == 2
+
+
+@pytest.mark.parametrize("dims", [(0, 1, 3, 2, 4), (1, 0, 2, 3, 4), (2, 4, 3, 0, 1)])
+def test_tensors_may_lie_in_memory_in_any_order(dims: tuple[int, ...]) -> None:
+    """Cache, queries and output with other strides give the same, reading and writing."""
+    plain = Batch(RAGGED)
+    batch = Batch(RAGGED, dims=dims)
+    assert not batch.cache.is_contiguous()
+    batch.query = batch.query.transpose(0, 2).contiguous().transpose(0, 2)
+    wide = torch.full((batch.query.shape[0], 4, 40), math.nan)
+    out = batch.attend(out=wide[:, :, 7:23])
+    torch.testing.assert_close(out, plain.attend(), atol=1e-6, rtol=1e-6)
+    assert wide[:, :, :7].isnan().all()
+    assert wide[:, :, 23:].isnan().all()
+
+
+def test_a_batch_of_equal_lengths_costs_few_calls_for_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight requests that decode are one call of attention, and later layers plan nothing."""
+    calls = 0
+    real = paged_sdpa.scaled_dot_product_attention
+
+    def counted(*args: Any, **options: Any) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return real(*args, **options)
+
+    monkeypatch.setattr(paged_sdpa, "scaled_dot_product_attention", counted)
+    batch, plans = Batch([(1, 11)] * 8), paged_sdpa.Plans()
+    batch.attend(plans=plans)
+    assert calls == 1
+    monkeypatch.setattr(paged_sdpa, "_groups", None)
+    batch.attend(plans=plans)
+    assert calls == 2
