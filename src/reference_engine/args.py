@@ -187,6 +187,17 @@ def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     add("--attention-backend", default=None, choices=[backend.name for backend in AttentionBackendEnum])
     add("--quantization", default=None, help="name of a registered quantization method")
     add("--enable-lora", action="store_true")
+    add(
+        "--lora-modules",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        help="adapters; 1 is the first",
+    )
+    add("--max-loras", type=positive, default=plain.max_loras, help="different adapters in one step")
+    add("--max-lora-rank", type=positive, default=plain.max_lora_rank)
+    add("--load-format", default=plain.load_format, help="auto, or dummy for seeded weights")
     add("--cudagraph-mode", default=plain.cudagraph_mode, choices=[mode.name for mode in CUDAGraphMode])
     add("--additional-config", type=_json_object, default={}, help="JSON object for the platform alone")
     ours = {action.dest for action in parser._actions}
