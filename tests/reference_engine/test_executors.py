@@ -29,21 +29,31 @@ EIGHT = SamplingParams(max_tokens=8)
 
 
 @pytest.fixture(autouse=True)
-def leaves_nothing(use_platform: Use) -> Iterator[None]:
+def leaves_nothing(use_platform: Use, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No process is left, and no folder of Ray or of the engine."""
     sys.modules.pop("reference_engine.custom_ops", None)
-    processes, folders = set(descendants()), set(_folders())
-    yield
-    until = time.monotonic() + 5
-    while set(descendants()) - processes and time.monotonic() < until:
-        time.sleep(0.1)
-    assert {pid: one for pid, one in descendants().items() if pid not in processes} == {}
-    assert set(_folders()) - folders == set()
+    processes = set(descendants())
+    with tempfile.TemporaryDirectory(prefix="t") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield
+        monkeypatch.undo()
+        until = time.monotonic() + 5
+        while set(descendants()) - processes and time.monotonic() < until:
+            time.sleep(0.1)
+        assert {pid: one for pid, one in descendants().items() if pid not in processes} == {}
+        assert _agents_of(folder) == []
+        assert list(Path(folder).iterdir()) == []
 
 
-def _folders() -> list[str]:
-    top = Path(tempfile.gettempdir())
-    return [str(one) for pattern in ("engine-*", "ray", "ray/session_*") for one in top.glob(pattern)]
+def _agents_of(folder: str) -> list[str]:
+    """Return what of Ray runs still, wherever it belongs now: its commands or files name the folder."""
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            files = [str(one.readlink()) for one in (process / "fd").iterdir()]
+            if int(process.name) != os.getpid() and any(folder in one for one in files):
+                found.append((process / "cmdline").read_text())
+    return found
 
 
 def tokens_of(**args: Any) -> list[tuple[int, ...]]:
@@ -206,7 +216,7 @@ def test_a_ray_of_the_user_stays(use_platform: Use) -> None:
     import platforms
 
     platforms.reset_current_platform()
-    with tempfile.TemporaryDirectory(prefix="r") as folder, contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as folder, contextlib.ExitStack() as stack:
         ray.init(address="local", num_cpus=2, include_dashboard=False, _temp_dir=folder, log_to_driver=False)
         stack.callback(ray.shutdown)
         args = EngineArgs(dtype="float32", executor="ray")

@@ -92,7 +92,7 @@ PROMPTS = [[1, 2, 3], [5, 6, 7, 8, 9, 10], [4], list(range(40)), [90, 3], [7] * 
 
 def generate(folder: Path | str, prompts: list[list[int]] = PROMPTS, most: int = 64, **args: Any) -> Any:
     with Engine(EngineArgs(model=str(folder), num_gpu_blocks_override=4096, **args)) as engine:
-        results = engine.generate(prompts, SamplingParams(max_tokens=most))
+        results = engine.generate(prompts, SamplingParams(max_tokens=most, ignore_eos=True))
     assert [result.error for result in results] == [""] * len(prompts)
     return [tuple(result.tokens) for result in results]
 
@@ -185,7 +185,7 @@ def test_only_the_wanted_rows_go_through_the_head(use_platform: Use) -> None:
     rows: list[int] = []
     with Engine(EngineArgs(dtype="float32")) as engine:
         core: Any = engine
-        model = core._core.executor.worker.get_model()
+        model = core._core._core.executor.worker.get_model()
         model.head.register_forward_pre_hook(lambda _module, given: rows.append(given[0].shape[0]))
         engine.generate([[1, 2, 3, 4], [5, 6]], SamplingParams(max_tokens=2))
     assert rows == [2, 2]
