@@ -27,6 +27,9 @@ from platform_abc.members import MEMBERS
 TICK_SECONDS: Final = 0.2
 """Time between two looks."""
 
+_LOOKS_BETWEEN: Final = 5
+"""The members of the platform are looked up once in so many looks."""
+
 WAITS: Final = frozenset({"stateless_init_device_torch_dist_pg"})
 """Members that wait for other processes, which may take their time; a call has a limit of its own."""
 
@@ -178,8 +181,12 @@ class HookWatch:
             mine.until = None
 
     def _run(self) -> None:
+        codes: dict[CodeType, str] = {}
+        looks = 0
         while not self._ended.wait(TICK_SECONDS):
-            codes = current_codes()
+            if not codes or looks % _LOOKS_BETWEEN == 0:
+                codes = current_codes()  # members may be replaced while an engine runs, but seldom
+            looks += 1
             # The documented way to other threads' stacks, in spite of its name.
             stacks = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
             with self._lock:

@@ -41,11 +41,12 @@ def descendants() -> dict[int, str]:
 
 
 @pytest.fixture(autouse=True)
-def leaves_nothing(use_platform: Use, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def leaves_nothing(use_platform: Use, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """No process, shared memory or temporary folder is left, whatever the test did to the engine."""
     sys.modules.pop("reference_engine.custom_ops", None)
     before, processes = shared_memory(), descendants()
     # A folder of its own, since other tests may run beside this one; short, for the sake of sockets in it.
+    assert tmp_path.exists()  # pytest's own folder is made before, where it belongs
     with tempfile.TemporaryDirectory(prefix="t") as folder:
         monkeypatch.setattr(tempfile, "tempdir", folder)
         yield
