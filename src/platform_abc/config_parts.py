@@ -255,6 +255,8 @@ class LoRAConfig:
         max_lora_rank: largest rank of an adapter.
         max_loras: adapters in one batch.
         lora_dtype: dtype of adapter weights; `auto` is the model's.
+        lora_modules: folders of the adapters that are loaded at the start; a request names one by its
+            place in this list, from 1.
     """
 
     PATH: ClassVar[str] = "lora_config"
@@ -267,6 +269,7 @@ class LoRAConfig:
         default="auto", validator=either(TORCH_DTYPE, one_of(("auto", "float16", "bfloat16", "float32")))
     )
     target_modules: list[str] | None = attrs.field(default=None, validator=optional(TEXTS))
+    lora_modules: list[str] = attrs.field(factory=list, validator=list_of(NAME, "names of folders"))
 
 
 @attrs.define(slots=False, kw_only=True)

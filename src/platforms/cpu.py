@@ -56,6 +56,7 @@ class CpuPlatform(TorchPlatform):
     ray_device_key: str = "CPU"
     dist_backend: str = "gloo"
     device_control_env_var: str = "CPU_VISIBLE_MEMORY_NODES"
+    supported_quantization: list[str] = ["int8_weight_only"]  # noqa: RUF012
 
     # --- config hooks
 

@@ -8,12 +8,13 @@ import torch
 
 from platform_abc.components.kv_cache import AttentionSpec
 from reference_engine.forward_context import get_forward_context
+from reference_engine.opaque_ops import attention
 from reference_engine.selector import get_attn_backend
 
 if TYPE_CHECKING:
     from platform_abc.components.attention import AttentionBackend, AttentionImpl
     from platform_abc.components.kv_cache import KVCacheSpec
-    from platform_abc.config import EngineConfig, ModelConfig
+    from platform_abc.config import CacheDType, EngineConfig, ModelConfig
 
 
 class Attention(torch.nn.Module):
@@ -23,12 +24,21 @@ class Attention(torch.nn.Module):
         config: the configuration; the layer enters its `static_forward_context`.
         model: its model part.
         layer_name: the layer's name there.
+        dtype: of queries.
+        window: tokens that a token sees, itself included; None for all.
 
     Raises:
         ValueError: no backend serves this layer, or there is a layer of this name already.
     """
 
-    def __init__(self, config: EngineConfig, model: ModelConfig, layer_name: str) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        model: ModelConfig,
+        layer_name: str,
+        dtype: torch.dtype,
+        window: int | None = None,
+    ) -> None:
         super().__init__()
         from platforms import current_platform
 
@@ -36,12 +46,13 @@ class Attention(torch.nn.Module):
         self.num_heads = model.get_num_attention_heads(config.parallel_config)
         self.num_kv_heads = model.get_num_kv_heads(config.parallel_config)
         self.head_size = model.get_head_size()
-        self.sliding_window = model.sliding_window
-        skipped = layer_name in config.cache_config.kv_cache_dtype_skip_layers
-        self.kv_cache_dtype = "auto" if skipped else config.cache_config.cache_dtype
-        self.dtype = torch.get_default_dtype()
-        # The size is chosen after all layers are built, so only a user's wish is known here.
+        self.sliding_window = window
+        self.dtype = dtype
         cache = config.cache_config
+        # By name or by number.
+        self.skipped = not {layer_name, layer_name.split(".")[1]}.isdisjoint(cache.kv_cache_dtype_skip_layers)
+        self.kv_cache_dtype: CacheDType = "auto" if self.skipped else cache.cache_dtype
+        # The size is chosen after all layers are built, so only a user's wish is known here.
         self.backend = get_attn_backend(
             self.head_size,
             self.dtype,
@@ -75,7 +86,6 @@ class Attention(torch.nn.Module):
             config: the configuration, once the block size is chosen.
         """
         cache = config.cache_config
-        skipped = self.layer_name in cache.kv_cache_dtype_skip_layers
         return self.backend.customize_spec(
             AttentionSpec(
                 block_size=cache.block_size,
@@ -84,7 +94,7 @@ class Attention(torch.nn.Module):
                 dtype=self.dtype,
                 cache_dtype=self.kv_cache_dtype,
                 sliding_window=self.sliding_window,
-                page_size_padded=cache.skip_page_size_padded if skipped else None,
+                page_size_padded=cache.skip_page_size_padded if self.skipped else None,
             )
         )
 
@@ -92,24 +102,19 @@ class Attention(torch.nn.Module):
         """Attend.
 
         Args:
-            query: `[T, H * D]`.
-            key: `[T, K * D]`.
-            value: `[T, K * D]`.
+            query: `[T, H, D]`.
+            key: `[T, K, D]`.
+            value: `[T, K, D]`.
 
         Returns:
             `[T, H * D]`.
         """
-        query = query.view(-1, self.num_heads, self.head_size)
-        key = key.view(-1, self.num_kv_heads, self.head_size)
-        value = value.view(-1, self.num_kv_heads, self.head_size)
         output = torch.empty_like(query)
         if self.use_opaque_op:
-            from reference_engine.custom_ops import attention
-
             attention(query, key, value, output, self.layer_name)
         else:
             attend(self.layer_name, query, key, value, output)
-        return output.reshape(-1, self.num_heads * self.head_size)
+        return output.view(-1, self.num_heads * self.head_size)
 
 
 def attend(

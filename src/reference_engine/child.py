@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
-import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import attrs
 
 from platform_abc.timeline import Process
+from reference_engine import trace
+from reference_engine.hook_watch import EngineFailed, HookWatch, hook_that_raised, platform_name
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
@@ -38,11 +41,17 @@ END_SECONDS: Final = 10.0
 GRACE_SECONDS: Final = 5.0
 """So much longer than the child itself its parent waits, which can then tell where the child hangs."""
 
-ORPHAN_SECONDS: Final = 2.0
+ORPHAN_SECONDS: Final = 1.0
 """Longest life of a child whose parent is gone."""
 
+HOOK_SECONDS: Final = 8.0
+"""Longest time that a hook may take, where nobody says another."""
 
-class ProcessFailed(RuntimeError):
+_MOMENT: Final = 0.3
+"""So long a complaint waits for that of another process, which may be its cause."""
+
+
+class ProcessFailed(EngineFailed):
     """A child process raised, died, or did not answer; the text says which process and why."""
 
 
@@ -56,7 +65,15 @@ class ChildStart:
         report: the parent's resolution report, as JSON.
         seconds: longest time that its start may take.
         traced: note what is asked of the platform.
-        instance: tells two children of one kind apart.
+        instance: tells two children of one kind apart: the rank of a worker.
+        local_rank: the worker among those of its machine.
+        init_method: where the ranks meet; empty for one rank.
+        hook_seconds: longest time that a hook may take.
+        folder: a folder of this engine alone, which the front end removes; empty if it has none.
+        own_session: it leads a session, so that all that it starts can be found and ended.
+        orphan_seconds: longest life after its parent is gone.
+        ray_address: the Ray cluster to which the front end is connected; empty if it is not.
+        lifeline: an end of a pipe that the front end watches: it closes when all processes are gone.
     """
 
     process: Process
@@ -65,6 +82,19 @@ class ChildStart:
     seconds: float = START_SECONDS
     traced: bool = False
     instance: int = 0
+    local_rank: int = 0
+    init_method: str = ""
+    hook_seconds: float = HOOK_SECONDS
+    folder: str = ""
+    own_session: bool = False
+    orphan_seconds: float = ORPHAN_SECONDS
+    ray_address: str = ""
+    lifeline: Connection | None = None
+
+    @property
+    def name(self) -> str:
+        """The process's name, for messages."""
+        return f"{self.process.value} {self.instance}" if self.instance else self.process.value
 
 
 def pickle_config(config: EngineConfig) -> bytes:
@@ -112,32 +142,46 @@ Serve = Callable[["EngineConfig", ChildStart], Handler]
 
 
 class Child:
-    """One child process.
+    """One child process; `ready` waits until it has started.
 
     Args:
-        serve: a function of a module, which makes the child's handler.
+        serve: a function of a module, which makes the child's handler; a handler that has a method `loop` is
+            given the line instead, and answers as it likes.
         start: what the child is started with.
-
-    Raises:
-        ProcessFailed: it did not come up.
     """
 
     def __init__(self, serve: Serve, start: ChildStart) -> None:
         context = multiprocessing.get_context("spawn")
-        self.name = start.process.value
-        self._connection, theirs = context.Pipe()
+        self.name = start.name
+        self._start_seconds = start.seconds
+        # Two threads that wait for one process take the news from each other.
+        self._joining = threading.Lock()
+        self.connection, theirs = context.Pipe()
         # Not a daemon: the engine core starts workers of its own.
         self._process = context.Process(target=_main, args=(theirs, serve, start), name=self.name)
-        self._process.start()
+        # An interrupt must not meet a child that has not learned yet to leave it to the parent.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         # An engine that nobody closed must not keep the interpreter from ending: multiprocessing waits for
         # children at exit, but it was registered before, so it comes after this.
         atexit.register(self.close)
+
+    def ready(self) -> Self:
+        """Wait until the child has started.
+
+        Raises:
+            ProcessFailed: it did not come up; it is gone then.
+        """
         try:
-            self._receive("start", start.seconds)
+            gather([self], "start", self._start_seconds)
         except BaseException:
-            self.close()
+            self.close(0)
             raise
+        return self
 
     @property
     def pid(self) -> int | None:
@@ -145,9 +189,15 @@ class Child:
         return self._process.pid
 
     @property
+    def sentinel(self) -> int:
+        """What can be waited for beside the connection: the end of the process."""
+        return self._process.sentinel
+
+    @property
     def alive(self) -> bool:
         """The process runs."""
-        return self._process.is_alive()
+        with self._joining:
+            return self._process.is_alive()
 
     def call(self, name: str, *args: Any, seconds: float = CALL_SECONDS) -> Any:
         """Ask the child and wait for its answer.
@@ -160,48 +210,48 @@ class Child:
         Raises:
             ProcessFailed: the child raised, died or did not answer in time.
         """
+        self.send(name, args, seconds)
+        (answer,) = gather([self], name, seconds)
+        return answer
+
+    def send(self, name: str, args: tuple[Any, ...] = (), seconds: float = CALL_SECONDS) -> None:
+        """Ask the child without waiting; see `call`."""
         try:
-            self._connection.send((name, args, seconds))
+            self.connection.send((name, args, seconds))
         except OSError as error:
-            raise ProcessFailed(self._obituary(name)) from error
+            raise self._died(name) from error
         except Exception as error:
             raise ProcessFailed(
                 f"the arguments of {name!r} cannot be sent to the {self.name} process: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        return self._receive(name, seconds)
 
-    def _receive(self, name: str, seconds: float) -> Any:
-        try:
-            ok, value = self._wait(name, seconds)
-        except BaseException:
-            # A late answer would be taken for that of the next call.
-            self._process.kill()
-            raise
-        if ok:
-            return value
-        raise ProcessFailed(f"the {self.name} process failed in {name!r}: {value}")
+    def take(self, name: str) -> Any:
+        """Return the answer that has come to a call.
 
-    def _wait(self, name: str, seconds: float) -> tuple[bool, Any]:
-        until = time.monotonic() + seconds + GRACE_SECONDS
-        while not self._connection.poll(min(0.2, max(0.0, until - time.monotonic()))):
-            if not self._process.is_alive() and not self._connection.poll(0):
-                raise ProcessFailed(self._obituary(name))
-            if time.monotonic() >= until:
-                raise ProcessFailed(f"the {self.name} process did not answer {name!r} within {seconds:g} s")
+        Raises:
+            ProcessFailed: the child raised or died, or its answer cannot be read.
+        """
         try:
-            answer: tuple[bool, Any] = self._connection.recv()
+            ok, value = self.connection.recv()
         except (EOFError, OSError) as error:
-            raise ProcessFailed(self._obituary(name)) from error
+            raise self._died(name) from error
         except Exception as error:
             raise ProcessFailed(
                 f"the answer of the {self.name} process to {name!r} cannot be read: {type(error).__name__}: {error}"
             ) from error
-        return answer
+        if ok:
+            return value
+        raise CallFailed(f"the {self.name} process failed in {name!r}: {value}")
 
-    def _obituary(self, name: str) -> str:
-        self._process.join(END_SECONDS)
-        code = self._process.exitcode
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+
+    def _died(self, name: str) -> ProcessDied:
+        with self._joining:
+            self._process.join(END_SECONDS)
+            code = self._process.exitcode
         how = f"on signal {-code}" if code is not None and code < 0 else f"with status {code}"
         text = f"the {self.name} process ended {how} without an answer to {name!r}"
         if name == "start" and code == 1:
@@ -210,25 +260,111 @@ class Child:
                 "; it could not import the main script again (its own output tells why): "
                 'a script starts an engine under `if __name__ == "__main__":` only'
             )
-        return text
+        return ProcessDied(text)
 
-    def close(self) -> None:
-        """End the process; one that does not end by itself is killed. Calling it again does nothing."""
+    def hang_up(self) -> None:
+        """Close the connection, on which the child ends by itself; `close` waits for that."""
+        self.connection.close()
+
+    def close(self, seconds: float = END_SECONDS) -> None:
+        """End the process; calling it again does nothing.
+
+        Args:
+            seconds: so long it may take to end by itself, then it is killed.
+        """
         atexit.unregister(self.close)
-        self._connection.close()
-        self._process.join(END_SECONDS)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+        self.connection.close()
+        with self._joining:
+            self._process.join(seconds)
+            if self._process.is_alive():
+                self._process.kill()
+                self._process.join()
 
 
-class _Line:
-    """The child's end of the connection; each call is answered once, also where it does not end."""
+class ProcessDied(ProcessFailed):
+    """A child process ended without an answer."""
 
-    def __init__(self, connection: Connection) -> None:
+
+class CallFailed(ProcessFailed):
+    """A child process answered that it could not do what it was asked; it can be asked again."""
+
+
+def gather(children: Sequence[Child], name: str, seconds: float) -> list[Any]:
+    """Wait for the answers of several children to one call.
+
+    Args:
+        children: all have been asked.
+        name: what they were asked.
+        seconds: longest time that they have for it.
+
+    Returns:
+        Their answers, in the order of the children.
+
+    Raises:
+        ProcessFailed: one raised, died or did not answer in time. Those that have not answered by then are killed,
+            since a late answer would be taken for that of the next call.
+    """
+    answers: dict[Child, Any] = {}
+    until = time.monotonic() + seconds + GRACE_SECONDS
+    left = list(children)
+    try:
+        while left:
+            ends = [end for child in left for end in (child.connection, child.sentinel)]
+            ready = wait(ends, max(0.0, until - time.monotonic()))
+            if not ready:
+                names = ", ".join(child.name for child in left)
+                raise ProcessFailed(f"the {names} process did not answer {name!r} within {seconds:g} s")
+            for child in [child for child in left if child.connection in ready or child.sentinel in ready]:
+                try:
+                    answers[child] = child.take(name)
+                except CallFailed as error:
+                    left.remove(child)
+                    raise _first_cause(error, left, name) from error.__cause__
+                left.remove(child)
+    except ProcessDied as error:
+        raise _first_cause(error, left, name) from error.__cause__
+    finally:
+        for child in left:
+            child.kill()
+    return [answers[child] for child in children]
+
+
+def _first_cause(error: ProcessFailed, children: Sequence[Child], name: str) -> ProcessFailed:
+    """Return what explains a failure: a process may only complain of the death of another.
+
+    Args:
+        error: what was told first.
+        children: those that have not answered.
+        name: what they were asked.
+    """
+    told = [error]
+    if children:
+        wait([child.sentinel for child in children], _MOMENT)
+    for child in children:
+        if child.connection.poll(0) or not child.alive:
+            try:
+                child.take(name)
+            except ProcessFailed as other:
+                told.append(other)
+    return min(told, key=lambda one: ("hook " not in str(one), not isinstance(one, ProcessDied)))
+
+
+class Line:
+    """The child's end of the connection; each call is answered once, also where it does not end.
+
+    Args:
+        connection: to the parent.
+        start: how the child was started.
+    """
+
+    def __init__(self, connection: Connection, start: ChildStart) -> None:
         self._connection = connection
-        self._main_thread = threading.get_ident()
         self._sending = threading.Lock()
+        self.watch = HookWatch(start.name, start.hook_seconds, self._give_up)
+
+    def waiting(self) -> bool:
+        """Say whether a call has come, or the end of the connection."""
+        return self._connection.poll(0)
 
     def receive(self) -> tuple[str, tuple[Any, ...], float]:
         """Return the next call: its name, its arguments and its time limit in seconds.
@@ -236,25 +372,14 @@ class _Line:
         Raises:
             EOFError: the parent has closed the connection or is gone.
         """
-        call: tuple[str, tuple[Any, ...], float] = self._connection.recv()
+        try:
+            call: tuple[str, tuple[Any, ...], float] = self._connection.recv()
+        except ConnectionResetError as error:
+            raise EOFError from error
         return call
 
-    @contextlib.contextmanager
-    def limited(self, seconds: float) -> Generator[None]:
-        """Give up, and say where, if the `with` block has not ended in time; the process ends then."""
-        timer = threading.Timer(seconds, self._give_up, (seconds,))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-
-    def _give_up(self, seconds: float) -> None:
-        # The documented way to another thread's stack, in spite of its name.
-        frame = sys._current_frames()[self._main_thread]  # pyright: ignore[reportPrivateUsage]
-        where = "".join(traceback.format_stack(frame)).rstrip()
-        self.send(False, f"no end within {seconds:g} s; it was here:\n{where}")
+    def _give_up(self, text: str) -> None:
+        self.send(False, text)
         os._exit(1)
 
     def send(self, ok: bool, value: Any) -> None:
@@ -268,14 +393,16 @@ class _Line:
                 self._connection.send((False, f"its answer does not pickle: {type(error).__name__}: {error}"))
 
 
-def _end_with_parent() -> None:
-    """Let this process end soon after its parent, whatever it is doing then."""
+def _end_with_parent(start: ChildStart) -> None:
+    """Let this process end soon after its parent, whatever it is doing then, and take the folder along."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
     def watch() -> None:
         wait([parent.sentinel])
-        time.sleep(ORPHAN_SECONDS)
+        time.sleep(start.orphan_seconds)
+        if start.process is Process.ENGINE_CORE and start.folder:
+            shutil.rmtree(start.folder, ignore_errors=True)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -285,15 +412,24 @@ def _main(connection: Connection, serve: Serve, start: ChildStart) -> None:
     """Run the child: agree on the platform, check the configuration, answer until the parent is gone."""
     # An interrupt goes to the whole group; the parent decides and closes the connection.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _end_with_parent()
-    line = _Line(connection)
-    try:
-        with line.limited(start.seconds):
-            handler = _prepare(serve, start)
-    except BaseException as error:
-        line.send(False, _text(error))
-        raise SystemExit(1) from error
-    line.send(True, None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if start.own_session:
+        os.setsid()
+    _end_with_parent(start)
+    line = Line(connection, start)
+    with line.watch.watching():
+        try:
+            with line.watch.limited(start.seconds):
+                handler = prepare(serve, start)
+        except BaseException as error:  # noqa: BLE001 - told to the parent, whatever it is
+            line.send(False, failure_text(error))
+            raise SystemExit(1) from None
+        line.send(True, None)
+        loop: Callable[[Line], None] | None = getattr(handler, "loop", None)
+        (loop or functools.partial(_answer_calls, handler))(line)
+
+
+def _answer_calls(handler: Handler, line: Line) -> None:
     while True:
         try:
             name, args, seconds = line.receive()
@@ -301,43 +437,48 @@ def _main(connection: Connection, serve: Serve, start: ChildStart) -> None:
             handler("close", ())
             return
         try:
-            with line.limited(seconds):
-                ok, value = True, handler(name, args)
+            with line.watch.limited(seconds):
+                ok, value = True, trace.moments() if name == "trace" else handler(name, args)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - sent to the parent, which raises it
-            ok, value = False, _text(error)
+            ok, value = False, failure_text(error)
         line.send(ok, value)
 
 
-def _prepare(serve: Serve, start: ChildStart) -> Handler:
+def prepare(serve: Serve, start: ChildStart) -> Handler:
+    """Agree with the parent on the platform, load the plugins, check the configuration, and make the handler.
+
+    Args:
+        serve: makes the handler.
+        start: what the parent said.
+
+    Raises:
+        ResolutionError: this process has found another platform than its parent.
+        ConfigError: the configuration is not valid here.
+    """
     import platforms
     from platform_abc.resolution_report import ResolutionReport, require_same_platform
-    from reference_engine.trace import Trace, record
     from reference_engine.worker_start import load_plugins
 
     report = platforms.resolution_report()
     require_same_platform(ResolutionReport.from_json(start.report), report)
-    trace = Trace(start.process, start.instance)
-    # Kept by the handler below, so the trace runs as long as the process.
-    recording = contextlib.ExitStack()
     if start.traced:
         from platforms import current_platform
 
-        trace.note_resolution(report)
-        recording.enter_context(record(trace, current_platform))
+        own = trace.Trace(start.process, start.instance)
+        own.note_resolution(report)
+        trace.start(own, current_platform)
     load_plugins()
     config: EngineConfig = pickle.loads(start.config)  # noqa: S301 - from our own parent
     config.validate(written_by="the process that sent it")
-    handler = serve(config, start)
-
-    def answer(name: str, args: tuple[Any, ...]) -> Any:
-        if name == "close":
-            recording.close()
-        return list(trace.seen) if name == "trace" else handler(name, args)
-
-    return answer
+    return serve(config, start)
 
 
-def _text(error: BaseException) -> str:
-    """Return the exception in one line, then all that is known of it."""
+def failure_text(error: BaseException) -> str:
+    """Return the exception in one line, which names the hook that raised it, then all that is known of it."""
+    if isinstance(error, EngineFailed):
+        return str(error)
     first = "".join(traceback.format_exception_only(error)).strip().split("\n", 1)[0]
+    hook = hook_that_raised(error.__traceback__)
+    if hook and hook not in first:
+        first = f"{first} (raised in hook {hook} of {platform_name()})"
     return f"{first}\n{''.join(traceback.format_exception(error)).rstrip()}"

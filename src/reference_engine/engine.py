@@ -2,28 +2,58 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-from collections.abc import Sequence
+import itertools
+import math
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
 
+from platform_abc.errors import ConfigError
 from platform_abc.requests import SamplingParams
 from platform_abc.timeline import Process
 from reference_engine import trace
-from reference_engine.child import CALL_SECONDS, START_SECONDS, Child, ChildStart, pickle_config
+from reference_engine.child import (
+    CALL_SECONDS,
+    ORPHAN_SECONDS,
+    START_SECONDS,
+    Child,
+    ChildStart,
+    pickle_config,
+)
+from reference_engine.core_client import CoreClient, InProcessCore, ProcessCore
 from reference_engine.engine_config import create_engine_config
-from reference_engine.engine_core import EngineCore, Result, serve_engine_core, start_in_process
+from reference_engine.engine_core import serve_engine_core, start_in_process
 from reference_engine.hook_log import HookLog
+from reference_engine.hook_watch import EngineFailed, HookWatch, hook_that_raised, platform_name
 from reference_engine.input_processor import Request, process_request
+from reference_engine.lifeline import Lifeline, end_session
+from reference_engine.scheduler import Result
 from reference_engine.worker_start import load_plugins
 
 if TYPE_CHECKING:
+    from platform_abc.resolution_report import ResolutionReport
     from platform_abc.timeline_trace import Seen
     from reference_engine.args import EngineArgs
 
+T = TypeVar("T")
+
+_RAY_ENDS_SECONDS: Final = 8.0
+"""So long an engine core may take to end Ray when the front end was killed."""
+
+GONE_SECONDS: Final = 3.0
+"""Longest wait for the last process of a closed engine; each ends by itself when its parent is gone."""
+
 
 class Engine:
-    """An engine in this process, or spread over three.
+    """An engine in this process, or spread over several. Threads may use it at once.
+
+    When a process of it fails, or a hook raises or hangs, everybody who waits gets an error that names both,
+    the engine is closed, and nothing of it is left.
 
     Args:
         args: what the user said.
@@ -31,98 +61,199 @@ class Engine:
 
     Raises:
         ConfigError: the user or a hook wrote something invalid.
-        ProcessFailed: a process did not start.
+        EngineFailed: a process did not start, or a hook hung.
     """
 
     def __init__(self, args: EngineArgs, *, traced: bool = False) -> None:
         import platforms
 
+        if not 0 < args.hook_timeout < math.inf:
+            raise ConfigError(f"hook_timeout = {args.hook_timeout!r}: expected a number of seconds above 0")
         report = platforms.resolution_report()
         from platforms import current_platform
 
         self.log = HookLog()
         self._own = trace.Trace(Process.FRONT_END)
         self._recording = contextlib.ExitStack()
-        self._core: EngineCore | None = None
-        self._child: Child | None = None
-        try:
+        self._core: CoreClient | None = None
+        self._numbers = itertools.count()
+        self._closing = threading.Lock()
+        self._failure: BaseException | None = None
+        self._folder = ""
+        self._lifeline: Lifeline | None = None
+        self._session: int | None = None
+        self._watch = HookWatch(Process.FRONT_END.value, args.hook_timeout, self._hangs, interrupts=True)
+        atexit.register(self.close)
+        with self._ends_on_failure():
             if traced:
                 self._own.note_resolution(report)
                 self._recording.enter_context(trace.record(self._own, current_platform))
             load_plugins()
             self.config = create_engine_config(args, self.log)
-            if self.config.parallel_config.distributed_executor_backend == "mp":
-                pickled = pickle_config(self.config)
-                trace.step("the config is pickled")
-                start = ChildStart(
-                    process=Process.ENGINE_CORE,
-                    config=pickled,
-                    report=report.to_json(),
-                    # Its start holds the worker's, which must be able to tell first where it hangs.
-                    seconds=2 * START_SECONDS + CALL_SECONDS,
-                    traced=traced,
-                )
-                self._child = Child(serve_engine_core, start)
+            backend = self.config.parallel_config.distributed_executor_backend
+            if backend in (None, "uni") and (backend or self.config.parallel_config.world_size == 1):
+                self._core = InProcessCore(start_in_process(self.config, self.log))
             else:
-                self._core = start_in_process(self.config, self.log)
-        except BaseException:
-            self.close()
-            raise
+                self._core = self._start_processes(report, args.hook_timeout, traced=traced)
+
+    def _start_processes(self, report: ResolutionReport, hook_seconds: float, *, traced: bool) -> ProcessCore:
+        backend = self.config.parallel_config.distributed_executor_backend
+        address = ""
+        if backend == "ray":
+            from reference_engine.ray_executor import address_of_user, check_ray
+
+            check_ray()
+            address = address_of_user()
+        elif backend not in (None, "mp"):
+            raise ConfigError(
+                f"parallel_config.distributed_executor_backend = {backend!r}: expected uni, mp or ray"
+            )
+        pickled = pickle_config(self.config)
+        trace.step("the config is pickled")
+        if backend == "ray" or self.config.parallel_config.world_size > 1:
+            self._folder = tempfile.mkdtemp(prefix="engine-")
+        self._lifeline = Lifeline()
+        child = Child(
+            serve_engine_core,
+            ChildStart(
+                process=Process.ENGINE_CORE,
+                config=pickled,
+                report=report.to_json(),
+                # Its start holds the workers', which must be able to tell first where they hang.
+                seconds=2 * START_SECONDS + CALL_SECONDS,
+                traced=traced,
+                hook_seconds=hook_seconds,
+                folder=self._folder,
+                lifeline=self._lifeline.theirs,
+                ray_address=address,
+                own_session=backend == "ray",
+                orphan_seconds=_RAY_ENDS_SECONDS if backend == "ray" else ORPHAN_SECONDS,
+            ),
+        )
+        self._lifeline.handed_on()
+        self._session = child.pid if backend == "ray" else None
+        return ProcessCore(child.ready())
 
     def generate(
-        self, prompts: Sequence[Sequence[int]], params: SamplingParams | None = None
+        self,
+        prompts: Sequence[Sequence[int]],
+        params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        lora_ids: Sequence[int] | None = None,
+        progress: Callable[[Result], None] | None = None,
     ) -> list[Result]:
         """Generate greedily for several prompts at once; a refused one does not stop the others.
 
         Args:
             prompts: tokens of each prompt.
-            params: how they want to be answered.
+            params: how they want to be answered: one for all, or one for each.
+            lora_ids: the adapter of each prompt, 0 for none; None for the base model.
+            progress: called with each result as it comes, in a thread of the engine.
 
         Returns:
             One result a prompt, in their order.
 
         Raises:
-            ProcessFailed: the engine core raised or died.
+            ValueError: there are not as many parameters or adapters as prompts.
+            EngineFailed: the engine ended, here or in another thread.
         """
-        params = params or SamplingParams()
+        each = _one_each("params", params or SamplingParams(), len(prompts))
+        adapters = _one_each("lora_ids", lora_ids or 0, len(prompts))
+        names = [str(next(self._numbers)) for _ in prompts]
+        done: dict[str, Result] = {}
         checked: list[Request] = []
-        refused: dict[str, Result] = {}
-        names = [str(index) for index in range(len(prompts))]
-        for name, prompt in zip(names, prompts, strict=True):
-            try:
-                checked.append(process_request(self.config, name, prompt, params))
-            except ValueError as error:
-                refused[name] = Result(request_id=name, error=str(error))
-        done = {result.request_id: result for result in self._run(checked)}
-        return [done.get(name) or refused[name] for name in names]
+        with self._ends_on_failure():
+            for name, prompt, wanted, adapter in zip(names, prompts, each, adapters, strict=True):
+                try:
+                    checked.append(process_request(self.config, name, prompt, wanted, adapter))
+                except ValueError as error:
+                    done[name] = Result(request_id=name, error=str(error))
+                    if progress is not None:
+                        progress(done[name])
+            if checked:
+                done |= {one.request_id: one for one in self._running().run(checked, progress)}
+        return [done[name] for name in names]
 
-    def _run(self, requests: Sequence[Request]) -> Sequence[Result]:
-        if not requests:
-            return []
+    def check_health(self) -> None:
+        """Return at once if a step can run.
+
+        Raises:
+            EngineFailed: the engine has ended, or a worker cannot run one.
+        """
+        with self._ends_on_failure():
+            self._running().check_health()
+
+    def _running(self) -> CoreClient:
+        core = self._core
+        if core is None:
+            raise EngineFailed(str(self._failure or "the engine is closed"))
+        return core
+
+    @contextlib.contextmanager
+    def _ends_on_failure(self) -> Generator[None]:
+        """Watch this thread, and close the engine when something fails within the `with` block."""
+        try:
+            with self._watch.watching():
+                yield
+        except Exception as error:
+            hook = hook_that_raised(error.__traceback__)
+            if hook and not any(hook in note for note in getattr(error, "__notes__", ())):
+                error.add_note(f"raised in hook {hook} of {platform_name()}")
+            self._end(error)
+            raise
+        except SystemExit as error:
+            hook = hook_that_raised(error.__traceback__)
+            if not hook:
+                raise
+            failure = EngineFailed(
+                f"hook {hook} of {platform_name()} called sys.exit({error.code!r}), in the {Process.FRONT_END.value}"
+            )
+            self._end(failure)
+            raise failure from error
+        except BaseException:
+            if self._core is None:
+                self.close()  # interrupted at the start
+            raise
+
+    def _hangs(self, text: str) -> None:
+        """Let those who wait in other threads go, although the hook itself may never return."""
+        self._failure = self._failure or EngineFailed(text)
         if self._core is not None:
-            return self._core.generate(requests)
-        assert self._child is not None
-        # Each step has a limit of its own, in the worker.
-        steps = sum(request.max_tokens for request in requests)
-        results: Sequence[Result] = self._child.call("generate", requests, seconds=CALL_SECONDS * (1 + steps))
-        return results
+            self._core.fail(self._failure)
+
+    def _end(self, error: BaseException | None) -> None:
+        with self._closing:
+            self._failure = self._failure or error
+            core, self._core = self._core, None
+            if core is not None:
+                if error is not None:
+                    core.fail(error)
+                core.close(failed=error is not None)
+            if self._lifeline is not None:
+                self._lifeline.wait(GONE_SECONDS)
+                self._lifeline = None
+            if self._session is not None:
+                end_session(self._session)
+                self._session = None
+            if self._folder:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                self._folder = ""
+            self._watch.close()
+            self._recording.close()
+            atexit.unregister(self.close)
 
     def traces(self) -> list[Seen]:
-        """Return what was noted in all processes, front end first."""
-        seen = list(self._own.seen)
-        if self._child is not None:
-            seen += self._child.call("trace") + self._child.call("worker_trace")
-        return seen
+        """Return the names of what was noted in all processes, front end first."""
+        return trace.as_seen(self.moments())
+
+    def moments(self) -> list[trace.Moment]:
+        """Return what was noted in all processes, with times and changes, front end first."""
+        others = self._core.traces() if self._core is not None else []
+        return [*self._own.moments, *others]
 
     def close(self) -> None:
         """End every process and worker; calling it again does nothing."""
-        if self._core is not None:
-            self._core.close()
-            self._core = None
-        if self._child is not None:
-            self._child.close()
-            self._child = None
-        self._recording.close()
+        self._end(None)
 
     def __enter__(self) -> Self:
         return self
@@ -134,3 +265,17 @@ class Engine:
         where: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _one_each(name: str, given: T | Sequence[T], count: int) -> Sequence[T]:
+    """Return one value for each prompt.
+
+    Raises:
+        ValueError: there are more or fewer.
+    """
+    if not isinstance(given, (list, tuple)):
+        return [cast("T", given)] * count
+    values = cast("Sequence[T]", given)
+    if len(values) != count:
+        raise ValueError(f"expected one of {name} for each of the {count} prompts, got {len(values)}")
+    return values

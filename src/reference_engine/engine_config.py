@@ -18,6 +18,7 @@ from platform_abc.config import (
     DeviceConfig,
     EngineConfig,
     IrOpPriorityConfig,
+    LoadConfig,
     LoRAConfig,
     ModelConfig,
     ParallelConfig,
@@ -27,9 +28,12 @@ from platform_abc.config import (
 from platform_abc.config_values import MODEL_DTYPES
 from platform_abc.errors import ConfigError
 from reference_engine.hook_log import HookLog, named, observed, owner
+from reference_engine.model_config import describe_model
 from reference_engine.quantization import resolve_quantization
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
     from platform_abc.config import CacheDType
@@ -43,6 +47,9 @@ LARGE_DEVICE_BYTES = 70 << 30
 SMALL_BATCH = 2048
 LARGE_BATCH = 8192
 """Tokens of a step by default, on a small device and on a large one."""
+
+_FIRST_LARGE, _LATEST_LARGE = 80, 100
+"""Device capabilities, as `major * 10 + minor`."""
 
 K = TypeVar("K", bound=Enum)
 
@@ -63,6 +70,7 @@ def create_engine_config(args: EngineArgs, log: HookLog | None = None) -> Engine
     """
     from platforms import current_platform
 
+    _refuse_no_device(current_platform)
     with named("pre_register_and_update", current_platform):
         current_platform.pre_register_and_update()
     with named("validate_environ", current_platform):
@@ -71,6 +79,16 @@ def create_engine_config(args: EngineArgs, log: HookLog | None = None) -> Engine
     config.validate(written_by="the user")
     run_config_hooks(config, current_platform, log)
     return config
+
+
+def _refuse_no_device(platform: Platform) -> None:
+    if platform.is_unspecified():
+        raise ConfigError(
+            "no device was detected, so there is nothing to run on: `python -m platform_abc` tells what was tried; "
+            "PLATFORM_ABC_TARGET_DEVICE=cpu takes the processor"
+        )
+    if platform.is_out_of_tree():
+        logger.info("running on the out-of-tree platform %s", type(platform).__name__)
 
 
 def run_config_hooks(config: EngineConfig, platform: Platform, log: HookLog | None = None) -> None:
@@ -144,17 +162,19 @@ def build_config(args: EngineArgs, platform: Platform) -> EngineConfig:
         model_config=model,
         cache_config=CacheConfig(
             block_size=args.block_size,
-            cache_dtype=_cache_dtype(args.kv_cache_dtype),
+            cache_dtype=_cache_dtype(args.kv_cache_dtype, platform),
             gpu_memory_utilization=args.gpu_memory_utilization,
             kv_cache_memory_bytes=args.kv_cache_memory_bytes,
             num_gpu_blocks_override=args.num_gpu_blocks_override,
-            sliding_window=args.sliding_window,
+            num_cpu_blocks=args.num_cpu_blocks,
+            sliding_window=model.sliding_window,
         ),
         parallel_config=_parallel_config(args, platform),
         scheduler_config=SchedulerConfig(
             max_num_seqs=args.max_num_seqs,
             max_model_len=model.max_model_len,
             max_num_batched_tokens=args.max_num_batched_tokens or default_batched_tokens(platform),
+            enable_chunked_prefill=args.enable_chunked_prefill and _chunks_prompts(platform),
             is_multimodal_model=model.is_multimodal_model,
         ),
         device_config=_device_config(platform),
@@ -164,12 +184,24 @@ def build_config(args: EngineArgs, platform: Platform) -> EngineConfig:
             cudagraph_mode=_by_name(CUDAGraphMode, "cudagraph_mode", args.cudagraph_mode),
             custom_ops=copy.copy(args.custom_ops),
         ),
-        lora_config=LoRAConfig(max_loras=args.max_loras, max_lora_rank=args.max_lora_rank)
+        load_config=LoadConfig(load_format=args.load_format),
+        lora_config=LoRAConfig(
+            max_loras=args.max_loras,
+            max_lora_rank=args.max_lora_rank,
+            lora_modules=copy.copy(args.lora_modules),
+        )
         if args.enable_lora
         else None,
         quant_config=QuantizationConfig(quant_method=args.quantization) if args.quantization else None,
         additional_config=copy.deepcopy(args.additional_config),
     )
+
+
+def _chunks_prompts(platform: Platform) -> bool:
+    """Say whether a prompt may run in parts; processors of these kinds have no kernel that reads the first part."""
+    if not platform.is_cpu():
+        return True
+    return getattr(platform.get_cpu_architecture(), "name", "") not in ("POWERPC", "S390X", "RISCV")
 
 
 def _by_name(kind: type[K], name: str, value: str) -> K:
@@ -184,7 +216,19 @@ def _attention_backend(name: str | None) -> AttentionBackendEnum | None:
     return None if name is None else _by_name(AttentionBackendEnum, "attention_backend", name)
 
 
-def _cache_dtype(name: str) -> CacheDType:
+def _cache_dtype(name: str, platform: Platform) -> CacheDType:
+    if name in ("fp8", "fp8_e4m3"):
+        if not platform.supports_fp8():
+            raise ConfigError(
+                f"cache_config.cache_dtype = {name!r}: expected a dtype that {platform.device_name} computes in, and "
+                f"supports_fp8 of {type(platform).__name__} says no"
+            )
+        fnuz, dtype = platform.is_fp8_fnuz(), platform.fp8_dtype()
+        if fnuz != str(dtype).endswith("fnuz"):
+            raise ConfigError(
+                f"cache_config.cache_dtype = {name!r}: {type(platform).__name__} says is_fp8_fnuz = {fnuz}, but its "
+                f"fp8_dtype is {dtype}; expected them to agree"
+            )
     # The part refuses a name that is none; this only tells the checkers that it was a string.
     return cast("CacheDType", name)
 
@@ -198,29 +242,49 @@ def _device_config(platform: Platform) -> DeviceConfig:
 def _parallel_config(args: EngineArgs, platform: Platform) -> ParallelConfig:
     return ParallelConfig(
         tensor_parallel_size=args.tensor_parallel_size,
-        distributed_executor_backend=args.executor,
+        distributed_executor_backend=_executor(args.executor),
         worker_cls=args.worker_cls,
         disable_custom_all_reduce=not platform.use_custom_allreduce(),
+        assigned_physical_gpu_ids=_assigned(args.device_ids, platform),
     )
+
+
+def _assigned(entries: Sequence[str] | None, platform: Platform) -> list[int] | None:
+    """Return the physical number of each device that the user asked for, in the order of local ranks."""
+    if not entries:
+        return None
+    with named("device_control_id_to_physical_device_id", platform):
+        return [platform.device_control_id_to_physical_device_id(entry) for entry in entries]
+
+
+def _executor(name: str) -> str:
+    from reference_engine.args import EXECUTORS
+
+    if name not in EXECUTORS:
+        raise ConfigError(f"executor = {name!r}: expected one of {', '.join(EXECUTORS)}")
+    return EXECUTORS[name]
 
 
 def _model_config(args: EngineArgs, platform: Platform) -> ModelConfig:
     quantization = args.quantization
     if quantization is not None:
         resolve_quantization(quantization, platform)
+    described = describe_model(args)
     return ModelConfig(
-        model=args.model,
-        dtype=resolve_dtype(args.dtype, platform),
+        dtype=resolve_dtype(_wanted_dtype(args.dtype, described.dtype, platform), platform),
         seed=args.seed,
-        max_model_len=_allowed_length(args.max_model_len, platform),
-        hidden_size=args.hidden_size,
-        num_layers=args.num_layers,
-        num_attention_heads=args.num_attention_heads,
-        num_kv_heads=args.num_kv_heads,
-        vocab_size=args.vocab_size,
-        sliding_window=args.sliding_window,
+        max_model_len=_allowed_length(described.max_model_len, platform),
         quantization=quantization,
+        **described.fields,
     )
+
+
+def _wanted_dtype(asked: str, stored: str | None, platform: Platform) -> str:
+    """Return the dtype that the user asked for; else the folder's, where the platform computes in it."""
+    if asked != "auto" or stored is None:
+        return asked
+    supported = {str(dtype).removeprefix("torch.") for dtype in platform.supported_dtypes or ()}
+    return stored if stored in supported else asked
 
 
 def _allowed_length(asked: int, platform: Platform) -> int:
@@ -281,8 +345,11 @@ def default_batched_tokens(platform: Platform) -> int:
     try:
         large = platform.get_device_total_memory() >= LARGE_DEVICE_BYTES
         logger.debug("%s: %s memory", platform.get_device_name(), "much" if large else "little")
+        # Much memory alone does not make the first generation that has it fast; the latest takes twice as much.
+        if not large or platform.is_tpu() or platform.is_device_capability(_FIRST_LARGE):
+            return SMALL_BATCH
+        return 2 * LARGE_BATCH if platform.is_device_capability_family(_LATEST_LARGE) else LARGE_BATCH
     except Exception:
         # Any failure: a default must be found on machines without the device too.
         logger.debug("the device does not tell its memory; taking the small default", exc_info=True)
         return SMALL_BATCH
-    return LARGE_BATCH if large and not platform.is_tpu() else SMALL_BATCH

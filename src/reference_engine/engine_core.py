@@ -1,59 +1,29 @@
-"""The engine core: lays out the cache, gives blocks to requests and runs steps."""
+"""The engine core: lays out the cache, plans steps and has them run."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
-from platform_abc.components.worker import StepRequest
 from platform_abc.errors import ConfigError
+from platform_abc.qualname import resolve_obj_by_qualname
+from reference_engine import trace
+from reference_engine.child import failure_text
 from reference_engine.engine_config import run_config_hooks
-from reference_engine.executor import Executor, InProcessExecutor, ProcessExecutor
-from reference_engine.hook_log import HookLog
+from reference_engine.executor import DistributedExecutor, InProcessExecutor
 from reference_engine.kv_cache import make_kv_cache_config
+from reference_engine.scheduler import Result, Scheduler
 
 if TYPE_CHECKING:
+    from platform_abc.components.kv_cache import KVCacheConfig
     from platform_abc.config import EngineConfig
-    from platform_abc.timeline_trace import Seen
-    from reference_engine.child import ChildStart, Handler
+    from reference_engine.child import ChildStart, Handler, Line
+    from reference_engine.executor import Executor, Workers
+    from reference_engine.hook_log import HookLog
     from reference_engine.input_processor import Request
 
 _CHOSEN_BY_WORKERS = ("block_size", "mamba_block_size", "mamba_page_size_padded", "skip_page_size_padded")
-
-
-@attrs.frozen(kw_only=True)
-class Result:
-    """What became of one request.
-
-    Args:
-        request_id: its name.
-        tokens: what was generated.
-        error: why it was not; empty if it was.
-    """
-
-    request_id: str
-    tokens: Sequence[int] = ()
-    error: str = ""
-
-
-@attrs.define
-class _Running:
-    request: Request
-    blocks: Sequence[int]
-    tokens: list[int] = attrs.field(factory=list[int])
-
-    def next_step(self) -> StepRequest:
-        """Return the prompt at first, then the token that was generated last."""
-        prompt = self.request.prompt
-        done = len(prompt) + len(self.tokens) - 1 if self.tokens else 0
-        return StepRequest(
-            request_id=self.request.request_id,
-            token_ids=self.tokens[-1:] or prompt,
-            num_computed_tokens=done,
-            block_ids=self.blocks,
-        )
 
 
 class EngineCore:
@@ -84,7 +54,6 @@ class EngineCore:
         layout = make_kv_cache_config(config, specs, executor.available_memory(), log)
         executor.initialize(layout)
         config.cache_config.num_gpu_blocks = layout.num_blocks
-        self.free = list(range(layout.num_blocks))
         if again:
             before = config.cache_config.block_size
             run_config_hooks(config, current_platform, log)
@@ -94,94 +63,142 @@ class EngineCore:
                     f"the cache was made; hooks of {type(current_platform).__name__} change it when they run "
                     "again, move that into update_block_size_for_backend"
                 )
+        self.scheduler = make_scheduler(config, layout)
 
-    def generate(self, requests: Sequence[Request]) -> list[Result]:
-        """Run requests to their end, as many at once as fit.
+    @property
+    def busy(self) -> bool:
+        """There are requests that have not ended."""
+        return self.scheduler.busy
+
+    def add(self, requests: Sequence[Request]) -> list[Result]:
+        """Queue requests.
 
         Args:
-            requests: checked requests.
+            requests: checked by the front end.
 
         Returns:
-            One result a request, in their order.
+            Those that can never run, each with its error.
         """
-        waiting = list(requests)
-        results: dict[str, Result] = {}
-        running: list[_Running] = []
-        try:
-            while waiting or running:
-                self._admit(waiting, running, results)
-                if running:
-                    self._step(running, results)
-        finally:
-            # A step that raised must not cost the next requests their blocks.
-            for one in running:
-                self.free.extend(one.blocks)
-        return [results[request.request_id] for request in requests]
+        reasons = {request.request_id: self.scheduler.add(request) for request in requests}
+        return [Result(request_id=name, error=reason) for name, reason in reasons.items() if reason]
 
-    def _step(self, running: list[_Running], results: dict[str, Result]) -> None:
-        """Run one step and take out the requests that it has ended."""
-        output = self.executor.execute([one.next_step() for one in running])
-        for one in list(running):
-            name = one.request.request_id
-            one.tokens.append(output.next_token_ids[name])
-            if len(one.tokens) >= one.request.max_tokens:
-                running.remove(one)
-                self.free.extend(one.blocks)
-                results[name] = Result(request_id=name, tokens=tuple(one.tokens))
-
-    def _admit(self, waiting: list[Request], running: list[_Running], results: dict[str, Result]) -> None:
-        """Start waiting requests, in order, while a step has room and blocks are free."""
-        scheduler = self.config.scheduler_config
-        budget = scheduler.max_num_batched_tokens - len(running)
-        while waiting and len(running) < scheduler.max_num_seqs:
-            request = waiting[0]
-            length = len(request.prompt) + request.max_tokens
-            needed = -(-length // self.config.cache_config.block_size)
-            reason = self._never_fits(request, needed)
-            if reason:
-                results[request.request_id] = Result(request_id=request.request_id, error=reason)
-                waiting.pop(0)
-                continue
-            if needed > len(self.free) or len(request.prompt) > budget:
-                return
-            budget -= len(request.prompt)
-            blocks = [self.free.pop(0) for _ in range(needed)]
-            running.append(_Running(waiting.pop(0), blocks))
-
-    def _never_fits(self, request: Request, needed: int) -> str:
-        total = self.config.cache_config.num_gpu_blocks or 0
-        most = self.config.scheduler_config.max_num_batched_tokens - (
-            self.config.scheduler_config.max_num_seqs - 1
-        )
-        if needed > total:
-            return f"request {request.request_id} needs {needed} blocks, the KV cache has {total}"
-        if len(request.prompt) > most:
-            return f"request {request.request_id} has {len(request.prompt)} prompt tokens, a step has room for {most}"
-        return ""
+    def step(self) -> list[Result]:
+        """Run one step and return the requests that it has ended."""
+        planned = self.scheduler.schedule()
+        if self.scheduler.moves:
+            self.executor.move_blocks(self.scheduler.moves)
+        output = self.executor.execute([one.share() for one in planned])
+        return self.scheduler.update(planned, output)
 
     def close(self) -> None:
         """End the workers."""
         self.executor.close()
 
 
+def make_scheduler(config: EngineConfig, layout: KVCacheConfig) -> Scheduler:
+    """Return the scheduler that the configuration names, or the engine's own.
+
+    Args:
+        config: its `scheduler_config.scheduler_cls` may name a subclass of `Scheduler`.
+        layout: the cache.
+
+    Raises:
+        ConfigError: it names something else.
+    """
+    named = config.scheduler_config.scheduler_cls
+    if named is None:
+        return Scheduler(config, layout)
+    chosen: object = resolve_obj_by_qualname(named) if isinstance(named, str) else named
+    if not (isinstance(chosen, type) and issubclass(chosen, Scheduler)):
+        raise ConfigError(
+            f"scheduler_config.scheduler_cls = {named!r}: expected a class that derives from "
+            "reference_engine.scheduler.Scheduler"
+        )
+    return chosen(config, layout)
+
+
+class CoreService:
+    """The engine core in a process of its own: takes requests at any time, and tells which have ended.
+
+    It sends `("done", results)` and `("answer", number, ok, value)`.
+    """
+
+    def __init__(self, core: EngineCore, start: ChildStart) -> None:
+        self.core = core
+        self._folder = start.folder
+
+    def __call__(self, name: str, args: tuple[Any, ...]) -> Any:
+        """Answer a question."""
+        del args
+        if name == "trace":
+            return [*trace.moments(), *self.core.executor.traces()]
+        if name == "config":
+            return self.core.config
+        if name == "check_health":
+            return self.core.executor.check_health()
+        raise ValueError(f"the engine core has no answer to {name!r}")
+
+    def loop(self, line: Line) -> None:
+        """Work until the front end is gone, or something fails."""
+        try:
+            while True:
+                while line.waiting() or not self.core.busy:
+                    self._take(line)
+                done = self.core.step()
+                if done:
+                    line.send(True, ("done", done))
+        except EOFError:
+            self.core.close()
+            if self._folder:
+                shutil.rmtree(
+                    self._folder, ignore_errors=True
+                )  # nobody else does where the front end was killed
+        except BaseException as error:  # noqa: BLE001 - told to the front end, whatever it is
+            line.send(False, failure_text(error))
+            self.core.close()
+            raise SystemExit(1) from None
+
+    def _take(self, line: Line) -> None:
+        """Take one message.
+
+        Raises:
+            EOFError: the front end is gone, or wants no more.
+        """
+        name, args, _ = line.receive()
+        if name == "end":
+            raise EOFError
+        if name == "add":
+            refused = self.core.add(args[0])
+            if refused:
+                line.send(True, ("done", refused))
+        elif name == "abort":
+            self.core.scheduler.abort(args[0])
+        else:
+            try:
+                answer = ("answer", args[0], True, self(name, ()))
+            except ValueError as error:
+                answer = ("answer", args[0], False, str(error))
+            line.send(True, answer)
+
+
 def serve_engine_core(config: EngineConfig, start: ChildStart) -> Handler:
-    """Start the engine core in its process, with a worker process of its own."""
-    executor = ProcessExecutor(config, start.report, traced=start.traced)
+    """Start the engine core in its process, and its workers in theirs."""
+    executor = DistributedExecutor(_start_workers(config, start))
     try:
-        core = EngineCore(config, executor, again=True)
+        return CoreService(EngineCore(config, executor, again=True), start)
     except BaseException:
         executor.close()
         raise
 
-    def answer(name: str, args: tuple[Any, ...]) -> Any:
-        if name == "worker_trace":
-            seen: list[Seen] = core.executor.traces()
-            return seen
-        if name == "config":
-            return core.config
-        return getattr(core, name)(*args)
 
-    return answer
+def _start_workers(config: EngineConfig, start: ChildStart) -> Workers:
+    if config.parallel_config.distributed_executor_backend == "ray":
+        from reference_engine.ray_executor import RayWorkers
+
+        return RayWorkers(config, start)
+    from reference_engine.process_executor import WorkerProcesses
+
+    return WorkerProcesses(config, start)
 
 
 def start_in_process(config: EngineConfig, log: HookLog | None = None) -> EngineCore:

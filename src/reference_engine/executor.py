@@ -1,7 +1,8 @@
-"""Executors: one that keeps the worker in this process, and one that gives it a process of its own."""
+"""Executors: how the engine core reaches its workers, here or in other processes."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -9,17 +10,17 @@ from platform_abc._config_checks import NOT_NEGATIVE
 from platform_abc.components.kv_cache import KVCacheSpec
 from platform_abc.components.worker import StepOutput
 from platform_abc.errors import ConfigError
-from platform_abc.timeline import Process
-from reference_engine import trace
-from reference_engine.child import Child, ChildStart, Handler, pickle_config
 from reference_engine.worker_start import start_worker
 
 if TYPE_CHECKING:
     from platform_abc.components.kv_cache import KVCacheConfig
     from platform_abc.components.worker import StepRequest
     from platform_abc.config import CacheConfig, EngineConfig
-    from platform_abc.timeline_trace import Seen
+    from reference_engine.child import ChildStart, Handler
     from reference_engine.hook_log import HookLog
+    from reference_engine.host_blocks import HostBlocks
+    from reference_engine.scheduler import Move
+    from reference_engine.trace import Moment
 
 
 T = TypeVar("T")
@@ -44,11 +45,19 @@ class Executor(Protocol):
         """Allocate the cache and warm up."""
         ...
 
+    def move_blocks(self, moves: Sequence[Move]) -> None:
+        """Copy blocks of the cache to the host and back, in this order."""
+        ...
+
     def execute(self, requests: Sequence[StepRequest]) -> StepOutput:
         """Run one step."""
         ...
 
-    def traces(self) -> list[Seen]:
+    def check_health(self) -> None:
+        """Return at once if a step can run."""
+        ...
+
+    def traces(self) -> list[Moment]:
         """Return what was noted in processes of the executor's own."""
         ...
 
@@ -58,7 +67,7 @@ class Executor(Protocol):
 
 
 def refuse_more_than_one(config: EngineConfig) -> None:
-    """Refuse a number of workers that these executors do not start.
+    """Refuse more workers than one in one process.
 
     Raises:
         ConfigError: there is more than one.
@@ -66,7 +75,8 @@ def refuse_more_than_one(config: EngineConfig) -> None:
     workers = config.parallel_config.world_size
     if workers != 1:
         raise ConfigError(
-            f"parallel_config.world_size = {workers}: expected 1, the reference engine starts one worker"
+            f"parallel_config.world_size = {workers}: expected 1 with the in-process executor; take the executor "
+            "'processes' or 'ray' for more workers"
         )
 
 
@@ -76,12 +86,30 @@ class InProcessExecutor:
     Args:
         config: the configuration, which the worker shares.
         log: where the changes of hooks are recorded.
+        place: which worker it is; None for the only one.
+
+    Raises:
+        ConfigError: there are more workers than this one.
     """
 
-    def __init__(self, config: EngineConfig, log: HookLog | None = None) -> None:
-        refuse_more_than_one(config)
+    def __init__(
+        self, config: EngineConfig, log: HookLog | None = None, place: ChildStart | None = None
+    ) -> None:
         self.config = config
-        self.worker = start_worker(config, log=log)
+        self.rank = 0
+        self._host_blocks: HostBlocks | None = None
+        if place is None:
+            refuse_more_than_one(config)
+            self.worker = start_worker(config, log=log)
+        else:
+            self.rank = place.instance
+            self.worker = start_worker(
+                config,
+                rank=place.instance,
+                local_rank=place.local_rank,
+                distributed_init_method=place.init_method,
+                log=log,
+            )
 
     def cache_config(self) -> CacheConfig:
         """Return the cache part, which is the engine core's own."""
@@ -104,13 +132,28 @@ class InProcessExecutor:
     def initialize(self, kv_cache_config: KVCacheConfig) -> None:
         """Allocate the cache and warm up."""
         self.worker.initialize_from_config(kv_cache_config)
+        on_host = self.config.cache_config.num_cpu_blocks
+        if on_host:
+            from reference_engine.host_blocks import HostBlocks
+
+            self._host_blocks = HostBlocks(self.worker.get_kv_caches(), kv_cache_config, on_host)
         self.worker.compile_or_warm_up_model()
+
+    def move_blocks(self, moves: Sequence[Move]) -> None:
+        """Copy blocks of the cache to the host and back, in this order."""
+        if self._host_blocks is None:
+            raise RuntimeError("no blocks were made on the host: cache_config.num_cpu_blocks was not set")
+        self._host_blocks.move(moves)
 
     def execute(self, requests: Sequence[StepRequest]) -> StepOutput:
         """Run one step."""
         output = self.worker.execute_model(requests)
-        right = isinstance(cast("object", output), StepOutput) and all(
-            NOT_NEGATIVE.accepts(output.next_token_ids.get(request.request_id)) for request in requests
+        right = isinstance(cast("object", output), StepOutput) and (
+            # Logits may be gathered on the first rank alone.
+            self.rank > 0
+            or all(
+                NOT_NEGATIVE.accepts(output.next_token_ids.get(request.request_id)) for request in requests
+            )
         )
         return self._answer("execute_model", output, right, "a StepOutput with a token for each request")
 
@@ -122,7 +165,15 @@ class InProcessExecutor:
             )
         return answer
 
-    def traces(self) -> list[Seen]:
+    def check_health(self) -> None:
+        """Return at once if a step can run.
+
+        Raises:
+            RuntimeError: the worker cannot run one.
+        """
+        self.worker.check_health()
+
+    def traces(self) -> list[Moment]:
         """Return nothing: this process's own trace has it all."""
         return []
 
@@ -133,8 +184,8 @@ class InProcessExecutor:
 
 def serve_worker(config: EngineConfig, start: ChildStart) -> Handler:
     """Start the worker in its process and return what answers the engine core."""
-    executor = InProcessExecutor(config)
-    del start
+    _share_processors(config)
+    executor = InProcessExecutor(config, place=start)
 
     def answer(name: str, args: tuple[Any, ...]) -> Any:
         method = getattr(executor, name)
@@ -143,54 +194,96 @@ def serve_worker(config: EngineConfig, start: ChildStart) -> Handler:
     return answer
 
 
-class ProcessExecutor:
-    """Gives the worker a process of its own; the configuration goes there pickled.
+def _share_processors(config: EngineConfig) -> None:
+    """Give each worker of this machine its share of the processors, where nobody has said how many."""
+    if config.parallel_config.world_size > 1 and "OMP_NUM_THREADS" not in os.environ:
+        import torch
+
+        torch.set_num_threads(max(1, torch.get_num_threads() // config.parallel_config.world_size))
+
+
+class Workers(Protocol):
+    """Workers somewhere else, which are asked the same thing all at once."""
+
+    def ask(self, name: str, *args: Any) -> list[Any]:
+        """Return what each worker answers, the first rank first.
+
+        Raises:
+            EngineFailed: one raised, died or hung.
+        """
+        ...
+
+    def close(self) -> None:
+        """End them."""
+        ...
+
+
+class DistributedExecutor:
+    """Speaks for one or more workers that live in processes of their own.
 
     Args:
-        config: the configuration.
-        report: the front end's resolution report, as JSON.
-        traced: note what the worker asks of the platform.
-
-    Raises:
-        ProcessFailed: the worker did not start.
+        workers: started, the first rank first.
     """
 
-    def __init__(self, config: EngineConfig, report: str, *, traced: bool = False) -> None:
-        refuse_more_than_one(config)
-        pickled = pickle_config(config)
-        trace.step("the config is pickled")
-        start = ChildStart(process=Process.WORKER, config=pickled, report=report, traced=traced)
-        self._child = Child(serve_worker, start)
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
 
     def cache_config(self) -> CacheConfig:
-        """Return the cache part as the worker has it."""
-        found: CacheConfig = self._child.call("cache_config")
-        return found
+        """Return the cache part as the workers have it.
+
+        Raises:
+            ConfigError: they have chosen different block sizes.
+        """
+        found: list[CacheConfig] = self._workers.ask("cache_config")
+        sizes = [cache.block_size for cache in found]
+        if len(set(sizes)) > 1:
+            raise ConfigError(
+                f"cache_config.block_size: the workers have chosen {sizes} in update_block_size_for_backend, expected "
+                "the same in all"
+            )
+        return found[0]
 
     def kv_cache_spec(self) -> Mapping[str, KVCacheSpec]:
-        """Return what each layer stores."""
-        found: Mapping[str, KVCacheSpec] = self._child.call("kv_cache_spec")
-        return found
+        """Return what each layer stores on one rank.
+
+        Raises:
+            ConfigError: the ranks differ, so that no layout serves all.
+        """
+        found: list[Mapping[str, KVCacheSpec]] = self._workers.ask("kv_cache_spec")
+        for rank, specs in enumerate(found):
+            if specs != found[0]:
+                raise ConfigError(
+                    f"get_kv_cache_spec of worker {rank} returned {specs}, that of worker 0 {found[0]}: expected the "
+                    "same on each rank"
+                )
+        return found[0]
 
     def available_memory(self) -> int:
-        """Return the bytes that the KV cache may take."""
-        found: int = self._child.call("available_memory")
-        return found
+        """Return the bytes that the KV cache may take on every rank."""
+        found: list[int] = self._workers.ask("available_memory")
+        return min(found)
 
     def initialize(self, kv_cache_config: KVCacheConfig) -> None:
         """Allocate the cache and warm up."""
-        self._child.call("initialize", kv_cache_config)
+        self._workers.ask("initialize", kv_cache_config)
+
+    def move_blocks(self, moves: Sequence[Move]) -> None:
+        """Copy blocks of the cache to the host and back, in this order."""
+        self._workers.ask("move_blocks", moves)
 
     def execute(self, requests: Sequence[StepRequest]) -> StepOutput:
-        """Run one step."""
-        output: StepOutput = self._child.call("execute", requests)
+        """Run one step; the first rank answers for all."""
+        output: StepOutput = self._workers.ask("execute", requests)[0]
         return output
 
-    def traces(self) -> list[Seen]:
-        """Return what the worker noted."""
-        seen: list[Seen] = self._child.call("trace")
-        return seen
+    def check_health(self) -> None:
+        """Return at once if a step can run."""
+        self._workers.ask("check_health")
+
+    def traces(self) -> list[Moment]:
+        """Return what the workers noted."""
+        return [moment for moments in self._workers.ask("trace") for moment in moments]
 
     def close(self) -> None:
-        """End the worker's process."""
-        self._child.close()
+        """End the workers."""
+        self._workers.close()

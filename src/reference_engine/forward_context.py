@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
@@ -55,6 +56,24 @@ def get_forward_context() -> ForwardContext:
     if context is None:
         raise RuntimeError("no step runs here: a layer is called within `set_forward_context` only")
     return context
+
+
+def _inference_mode() -> AbstractContextManager[object]:
+    """Return the platform's context of a step.
+
+    Raises:
+        TypeError: it is none.
+    """
+    from platforms import current_platform
+
+    with named("inference_mode", current_platform):
+        given = current_platform.inference_mode()
+    # From a vendor, so its annotation proves nothing.
+    if not isinstance(cast("object", given), AbstractContextManager):
+        raise TypeError(
+            f"inference_mode of {type(current_platform).__name__} returned {given!r}, expected a context manager"
+        )
+    return given
 
 
 @contextlib.contextmanager
@@ -110,7 +129,7 @@ def set_forward_context(
     started = time.perf_counter()
     token = _current.set(context)
     try:
-        with current_platform.inference_mode():
+        with _inference_mode():
             yield context
         if measure:
             # The fallback answers None where torch has no such name for this device.

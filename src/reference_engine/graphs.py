@@ -38,5 +38,6 @@ def wrap_in_graph(runnable: C, config: EngineConfig) -> C:
         vllm_config=config,
         runtime_mode=CUDAGraphMode.FULL,
         graph_pool=current_platform.get_global_graph_pool(),
+        persistent=("kv_caches",),
     )
     return cast("C", wrapper)

@@ -10,6 +10,7 @@ import attrs
 
 from platform_abc.config import Change, EngineConfig, diff, snapshot, unknown_fields
 from platform_abc.errors import ConfigError, NotSupported
+from reference_engine import trace
 
 logger = logging.getLogger(__name__)
 
@@ -97,5 +98,6 @@ def observed(
             )
     call = HookChanges(hook, diff(before, snapshot(config)))
     logger.debug("%s", call)
+    trace.changed(hook, [str(change) for change in call.changes])
     if log is not None:
         log.calls.append(call)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import attrs
 
@@ -14,6 +14,7 @@ from reference_engine.hook_log import named, owner
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
+    from platform_abc.config_model import ModelConfig
 
 
 @attrs.frozen(kw_only=True)
@@ -23,16 +24,31 @@ class Request:
     Args:
         request_id: its name.
         prompt: tokens of the prompt.
-        max_tokens: tokens to generate.
+        max_tokens: most tokens to generate.
+        min_tokens: so many tokens at least, whatever they are.
+        stop: tokens that end it; the last one generated is one of them then.
+        lora_id: the adapter; 0 for the base model.
     """
 
     request_id: str
     prompt: Sequence[int]
     max_tokens: int
+    min_tokens: int = 0
+    stop: frozenset[int] = frozenset()
+    lora_id: int = 0
+
+    def ends_with(self, count: int, last: int) -> bool:
+        """Say whether nothing more is generated.
+
+        Args:
+            count: tokens that were generated.
+            last: the last of them.
+        """
+        return count >= self.max_tokens or (count >= self.min_tokens and last in self.stop)
 
 
 def process_request(
-    config: EngineConfig, request_id: str, prompt: Sequence[int], params: SamplingParams
+    config: EngineConfig, request_id: str, prompt: Sequence[int], params: SamplingParams, lora_id: int = 0
 ) -> Request:
     """Check one request, in the front end.
 
@@ -41,6 +57,7 @@ def process_request(
         request_id: name of the request.
         prompt: tokens of the prompt.
         params: how it wants to be answered.
+        lora_id: the adapter; 0 for the base model.
 
     Raises:
         ValueError: the prompt or the parameters are invalid, or the platform refuses the request.
@@ -50,19 +67,16 @@ def process_request(
     model = config.model_config
     if model is None:
         raise ConfigError("model_config = None: expected a model to run requests on")
-    inputs = EngineInput(prompt_token_ids=list(prompt))
-    if not inputs.prompt_token_ids:
-        raise ValueError(f"request {request_id}: the prompt has no tokens")
-    beyond = [token for token in inputs.prompt_token_ids if token >= model.vocab_size]
-    if beyond:
-        raise ValueError(
-            f"request {request_id}: token {beyond[0]} is beyond the vocabulary of {model.vocab_size}"
-        )
+    inputs = EngineInput(
+        prompt_token_ids=_tokens(request_id, prompt, model),
+        lora_name=_adapter(config, request_id, lora_id),
+    )
+    _check_params(request_id, params)
     try:
         current_platform.validate_request(inputs, params)
     except ValueError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         who = owner(current_platform, "validate_request")
         raise ValueError(f"request {request_id}: {who} raised {type(error).__name__}: {error}") from error
     length = len(inputs.prompt_token_ids)
@@ -78,4 +92,71 @@ def process_request(
             f"(model_config.max_model_len = {model.max_model_len})"
         )
     wanted = room if params.max_tokens is None else params.max_tokens
-    return Request(request_id=request_id, prompt=tuple(inputs.prompt_token_ids), max_tokens=min(room, wanted))
+    return Request(
+        request_id=request_id,
+        prompt=tuple(inputs.prompt_token_ids),
+        max_tokens=min(room, wanted),
+        min_tokens=params.min_tokens,
+        stop=frozenset(params.stop_token_ids)
+        if params.ignore_eos
+        else _ends(model).union(params.stop_token_ids),
+        lora_id=lora_id,
+    )
+
+
+def _tokens(request_id: str, prompt: Sequence[int], model: ModelConfig) -> list[int]:
+    given = cast("object", prompt)  # from a user, so its annotation proves nothing
+    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        raise ValueError(
+            f"request {request_id}: expected a sequence of token numbers as the prompt, got {given!r}"
+        )
+    try:
+        tokens = list(prompt)
+    except Exception as error:
+        raise ValueError(
+            f"request {request_id}: the prompt cannot be read: {type(error).__name__}: {error}"
+        ) from error
+    if not tokens:
+        raise ValueError(f"request {request_id}: the prompt has no tokens")
+    wrong = [token for token in tokens if not WHOLE.accepts(token)]
+    if wrong:
+        raise ValueError(f"request {request_id}: expected whole numbers as tokens, got {wrong[0]!r}")
+    beyond = [token for token in tokens if token >= model.vocab_size]
+    if beyond:
+        raise ValueError(
+            f"request {request_id}: token {beyond[0]} is beyond the vocabulary of {model.vocab_size}"
+        )
+    return tokens
+
+
+def _adapter(config: EngineConfig, request_id: str, lora_id: int) -> str | None:
+    """Return the name of the adapter for hooks."""
+    if not WHOLE.accepts(lora_id) or lora_id < 0:
+        raise ValueError(f"request {request_id}: expected an adapter number from 0 on, got {lora_id!r}")
+    if lora_id == 0:
+        return None
+    if config.lora_config is None:
+        raise ValueError(
+            f"request {request_id} wants the adapter {lora_id}, but the engine has none: set enable_lora"
+        )
+    known = len(config.lora_config.lora_modules)
+    if lora_id > known:
+        raise ValueError(f"request {request_id} wants the adapter {lora_id}, the engine has {known}")
+    return str(lora_id)
+
+
+def _check_params(request_id: str, params: SamplingParams) -> None:
+    given = cast("object", params)
+    if not isinstance(given, SamplingParams):
+        raise ValueError(f"request {request_id}: expected SamplingParams, got {given!r}")
+    if params.n != 1 or params.logprobs is not None or params.prompt_logprobs is not None:
+        raise ValueError(
+            f"request {request_id}: expected n = 1 and no logprobs, this engine answers with the likeliest tokens alone"
+        )
+
+
+def _ends(model: ModelConfig) -> frozenset[int]:
+    """Return the tokens that end a text, as the model's own description has them: one, several or none."""
+    ends: object = getattr(model.hf_text_config, "eos_token_id", None)
+    found = cast("Sequence[object]", ends) if isinstance(ends, (list, tuple)) else (ends,)
+    return frozenset(token for token in found if isinstance(token, int))

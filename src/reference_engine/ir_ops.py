@@ -9,13 +9,30 @@ from platform_abc.components.kernels import IR_OPS
 
 @IR_OPS.op("rms_norm")
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
-    """Scale rows to a root mean square of one, then by `weight`; computed in float32.
+    """Scale rows to a root mean square of one, then by `weight`; computed in float32 at least.
 
     Args:
         x: `[T, width]`.
         weight: `[width]`.
         epsilon: added to the mean square.
     """
-    wide = x.float()
-    normed = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + epsilon)
-    return (normed * weight.float()).to(x.dtype)
+    wide = x.float() if x.dtype.itemsize < 4 else x
+    normed = torch.nn.functional.rms_norm(wide, weight.shape, weight.to(wide.dtype), epsilon)
+    return normed.to(x.dtype)
+
+
+@IR_OPS.op("fused_add_rms_norm")
+def fused_add_rms_norm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, epsilon: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Add two tensors and scale the rows of the sum; return these and the sum.
+
+    Args:
+        x: `[T, width]`.
+        residual: what is added, and the same shape.
+        weight: `[width]`.
+        epsilon: added to the mean square.
+    """
+    added = x + residual
+    normed: torch.Tensor = rms_norm(added, weight, epsilon)
+    return normed, added

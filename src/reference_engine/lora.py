@@ -1,16 +1,26 @@
-"""Low-rank adapters: the wrapper that the platform picks, and the linear layer that uses it."""
+"""Low-rank adapters: the wrapper that the platform picks, the slots of each layer, and which adapter is where.
+
+A layer asks the wrapper only while one of its slots is filled: a wrapper need not know how to change what no
+adapter changes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import attrs
 import torch
 
 from platform_abc.components.lora import LoRAMapping, PunicaWrapperBase
+from platform_abc.errors import ConfigError
 from reference_engine.picked import resolve_picked
 
 if TYPE_CHECKING:
+    from platform_abc.components.worker import StepDetails
     from platform_abc.config import EngineConfig, LoRAConfig
+    from reference_engine.adapter_folder import Adapter
+    from reference_engine.weights import Cut
 
 
 def make_punica_wrapper(config: EngineConfig, lora: LoRAConfig, device: torch.device) -> PunicaWrapperBase:
@@ -33,71 +43,251 @@ def make_punica_wrapper(config: EngineConfig, lora: LoRAConfig, device: torch.de
 
 
 class AdapterSlots(torch.nn.Module):
-    """The adapters of one linear layer, one in each slot; an empty slot adds nothing.
+    """The adapters of one layer, one in each slot; an empty slot adds nothing.
 
     Args:
         wrapper: the platform's kernels.
         lora: the adapter part of the configuration.
         inputs: inputs of the layer.
-        outputs: outputs of the layer.
+        outputs: outputs of each projection that the layer holds side by side.
+        dtype: of adapter weights.
+        device: where they are.
     """
 
-    def __init__(self, wrapper: PunicaWrapperBase, lora: LoRAConfig, inputs: int, outputs: int) -> None:
+    def __init__(
+        self,
+        wrapper: PunicaWrapperBase,
+        lora: LoRAConfig,
+        inputs: int,
+        outputs: Sequence[int],
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | None = None,
+    ) -> None:
         super().__init__()
         self.wrapper = wrapper
-        self.outputs = outputs
-        self.lora_a = torch.zeros(lora.max_loras, lora.max_lora_rank, inputs)
-        self.lora_b = torch.zeros(lora.max_loras, outputs, lora.max_lora_rank)
+        self.outputs = tuple(outputs)
+        slots, rank = lora.max_loras, lora.max_lora_rank
+        self.lora_a = tuple(torch.zeros(slots, rank, inputs, dtype=dtype, device=device) for _ in outputs)
+        self.lora_b = tuple(torch.zeros(slots, out, rank, dtype=dtype, device=device) for out in outputs)
+        self.filled: set[tuple[int, int]] = set()
+        # Of each token of the step; its memory stays, as a captured graph reads it.
+        self.token_slots: torch.Tensor | None = None
 
-    def set_adapter(self, slot: int, lora_a: torch.Tensor, lora_b: torch.Tensor) -> None:
+    def set_adapter(self, slot: int, lora_a: torch.Tensor, lora_b: torch.Tensor, index: int = 0) -> None:
         """Put an adapter into a slot.
 
         Args:
             slot: the slot, from 0.
             lora_a: `[rank, inputs]`.
-            lora_b: `[outputs, rank]`, its scale included.
+            lora_b: `[outputs, rank]`, its scale included; rows of this rank, the first ones.
+            index: which of the layer's projections.
 
         Raises:
             ValueError: the rank is larger than the slot's.
         """
-        rank = lora_a.shape[0]
-        if rank > self.lora_a.shape[1]:
-            raise ValueError(
-                f"an adapter of rank {rank} does not fit lora_config.max_lora_rank {self.lora_a.shape[1]}"
-            )
-        self.lora_a[slot].zero_()
-        self.lora_b[slot].zero_()
-        self.lora_a[slot, :rank] = lora_a
-        self.lora_b[slot, :, :rank] = lora_b
+        rank, most = lora_a.shape[0], self.lora_a[index].shape[1]
+        if rank > most:
+            raise ValueError(f"an adapter of rank {rank} does not fit lora_config.max_lora_rank {most}")
+        self.clear(slot, index)
+        self.lora_a[index][slot, :rank] = lora_a
+        self.lora_b[index][slot, : lora_b.shape[0], :rank] = lora_b
+        self.filled.add((slot, index))
+
+    def clear(self, slot: int, index: int = 0) -> None:
+        """Empty a slot of one projection."""
+        self.lora_a[index][slot].zero_()
+        self.lora_b[index][slot].zero_()
+        self.filled.discard((slot, index))
 
     def forward(self, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         """Add to `y` what each token's adapter makes of `x`.
 
         Args:
-            y: `[T, outputs]`, changed in place where the platform can.
+            y: `[T, sum of outputs]`, changed in place where the platform can.
             x: `[T, inputs]`.
         """
+        if not self.filled:
+            return y
+        added = self.wrapper.add_lora_linear(y, x, self.lora_a, self.lora_b, 1.0, self.outputs)
+        return self._changed("add_lora_linear", y, added)
+
+    def embed(self, y: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
+        """Add to embeddings what each token's adapter knows of the token.
+
+        Args:
+            y: `[T, width]`, changed in place where the platform can.
+            token_ids: int64 `[T]`.
+        """
+        if not self.filled or self.token_slots is None:
+            return y
+        rows = self.lora_a[0][self.token_slots[: token_ids.shape[0]], :, token_ids]
+        return self._changed(
+            "add_lora_embedding", y, self.wrapper.add_lora_embedding(y, rows, self.lora_b[0])
+        )
+
+    def score(self, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """Add to logits what each row's adapter makes of the states.
+
+        Args:
+            y: `[rows, vocabulary of this rank]`, changed in place where the platform can.
+            x: `[rows, width]`.
+        """
+        if not self.filled:
+            return y
+        added = self.wrapper.add_lora_logits(y, x, self.lora_a[0], self.lora_b[0], 1.0)
+        return self._changed("add_lora_logits", y, added)
+
+    def _changed(self, method: str, y: torch.Tensor, answer: torch.Tensor | None) -> torch.Tensor:
         from platforms import current_platform
 
-        added = self.wrapper.add_lora_linear(y, x, (self.lora_a,), (self.lora_b,), 1.0, (self.outputs,))
         if current_platform.can_update_inplace():
             return y
-        if added is None:
+        if answer is None:
             raise TypeError(
-                f"{type(self.wrapper).__name__}.add_lora_linear returned None on a platform that cannot update "
+                f"{type(self.wrapper).__name__}.{method} returned None on a platform that cannot update "
                 "tensors in place"
             )
-        return added
+        return answer
 
 
-def map_tokens(wrapper: PunicaWrapperBase, lora: LoRAConfig, num_tokens: int, vocab_size: int) -> None:
-    """Tell the wrapper that the tokens of a step use the base model.
+@attrs.frozen(kw_only=True)
+class Target:
+    """One projection that an adapter may change.
+
+    Args:
+        slots: of the layer.
+        index: which of the layer's projections.
+        inputs: of the whole model.
+        outputs: of the whole model.
+        cut: this rank's part: of outputs, 0, or of inputs, 1; None for all.
+    """
+
+    slots: AdapterSlots
+    index: int
+    inputs: int
+    outputs: int
+    cut: Cut | None = None
+
+    def put(self, slot: int, pair: tuple[torch.Tensor, torch.Tensor] | None) -> None:
+        """Put this rank's part of an adapter into a slot; None empties it."""
+        if pair is None:
+            self.slots.clear(slot, self.index)
+            return
+        lora_a, lora_b = pair
+        if self.cut is not None and self.cut.dim == 0:
+            lora_b = lora_b.narrow(0, self.cut.start, self.cut.length)
+        elif self.cut is not None:
+            lora_a = lora_a.narrow(1, self.cut.start, self.cut.length)
+        self.slots.set_adapter(slot, lora_a, lora_b, self.index)
+
+
+class Adapters:
+    """All adapters of a model, of which a step's own are in slots.
 
     Args:
         wrapper: the platform's kernels.
         lora: the adapter part of the configuration.
-        num_tokens: tokens of the step.
+        targets: what an adapter may change, by name in the model's folder.
         vocab_size: size of the vocabulary.
+        device: where tokens are.
     """
-    mapping = LoRAMapping(index_mapping=[0] * num_tokens, prompt_mapping=[0] * num_tokens)
-    wrapper.update_metadata(mapping, [None] * lora.max_loras, lora.max_loras, vocab_size)
+
+    def __init__(
+        self,
+        wrapper: PunicaWrapperBase,
+        lora: LoRAConfig,
+        targets: Mapping[str, Target],
+        vocab_size: int,
+        device: torch.device,
+    ) -> None:
+        self.wrapper = wrapper
+        self.lora = lora
+        self.targets = targets
+        self.vocab_size = vocab_size
+        self.device = device
+        self.known: dict[int, Adapter] = {}
+        self.slots: list[int | None] = [None] * lora.max_loras
+        # The least recently used first.
+        self.order = list(range(lora.max_loras))
+
+    @property
+    def filled(self) -> bool:
+        """Whether an adapter is in a slot, so that layers do more than the base model."""
+        return any(number is not None for number in self.slots)
+
+    def add(self, number: int, adapter: Adapter) -> None:
+        """Make an adapter known; it goes to a slot when a step asks for it.
+
+        Args:
+            number: what requests call it, from 1.
+            adapter: the adapter.
+
+        Raises:
+            ValueError: the number is taken or none, or the adapter does not fit this model.
+        """
+        if number < 1 or number in self.known:
+            raise ValueError(f"adapter {number}: expected a number from 1 on that is not taken")
+        for name, (lora_a, lora_b) in adapter.pairs.items():
+            target, rank = self.targets.get(name), lora_a.shape[0]
+            if target is None:
+                raise ConfigError(
+                    f"{adapter.name}: the model has no projection {name!r} that takes an adapter"
+                )
+            found = (tuple(lora_a.shape), tuple(lora_b.shape))
+            if found != ((rank, target.inputs), (target.outputs, rank)):
+                raise ConfigError(
+                    f"{adapter.name}: {name} has the shapes {found[0]} and {found[1]}, expected "
+                    f"{(rank, target.inputs)} and {(target.outputs, rank)}"
+                )
+            if rank > self.lora.max_lora_rank:
+                raise ConfigError(
+                    f"{adapter.name}: rank {rank} is larger than lora_config.max_lora_rank "
+                    f"{self.lora.max_lora_rank}"
+                )
+        self.known[number] = adapter
+
+    def prepare(self, num_tokens: int, details: StepDetails | None) -> None:
+        """Put the adapters of a step into slots, and tell the wrapper which token uses which.
+
+        Args:
+            num_tokens: tokens of the step.
+            details: of the step; None for the base model.
+
+        Raises:
+            ValueError: an adapter is not known, or there are more in the step than slots.
+        """
+        ids = list(details.lora_ids) if details is not None and details.lora_ids else [0] * num_tokens
+        rows = None if details is None else details.logit_rows
+        self._place(sorted(set(ids) - {0}))
+        mapping = LoRAMapping(
+            index_mapping=ids, prompt_mapping=ids if rows is None else [ids[row] for row in rows]
+        )
+        self.wrapper.update_metadata(mapping, self.slots, self.lora.max_loras, self.vocab_size)
+        embedding = self.targets.get("model.embed_tokens")
+        if embedding is not None:
+            # A token without an adapter reads any slot: the wrapper leaves it alone.
+            where = {number: slot for slot, number in enumerate(self.slots) if number is not None}
+            found = torch.tensor([where.get(number, 0) for number in ids], device=self.device)
+            if embedding.slots.token_slots is None or len(ids) > embedding.slots.token_slots.shape[0]:
+                most = max(len(ids), self.wrapper.max_num_batched_tokens)
+                embedding.slots.token_slots = torch.zeros(most, dtype=torch.int64, device=self.device)
+            embedding.slots.token_slots[: len(ids)].copy_(found)
+
+    def _place(self, needed: Sequence[int]) -> None:
+        unknown = [number for number in needed if number not in self.known]
+        if unknown:
+            raise ValueError(f"adapter {unknown[0]}: not known (there are: {sorted(self.known) or 'none'})")
+        if len(needed) > len(self.slots):
+            raise ValueError(
+                f"{len(needed)} adapters in one step, but lora_config.max_loras is {len(self.slots)}"
+            )
+        for number in needed:
+            if number not in self.slots:
+                slot = next(slot for slot in self.order if self.slots[slot] not in needed)
+                pairs = self.known[number].pairs
+                for name, target in self.targets.items():
+                    target.put(slot, pairs.get(name))
+                self.slots[slot] = number
+            used = self.slots.index(number)
+            self.order.remove(used)
+            self.order.append(used)

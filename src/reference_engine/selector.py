@@ -6,7 +6,12 @@ from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from platform_abc.components.attention import AttentionBackend
-from platform_abc.config import AttentionBackendEnum, AttentionSelectorConfig, get_current_config
+from platform_abc.config import (
+    AttentionBackendEnum,
+    AttentionSelectorConfig,
+    MLAPrefillSelectorConfig,
+    get_current_config,
+)
 from platform_abc.errors import NotSupported
 from reference_engine.hook_log import named
 from reference_engine.picked import resolve_picked
@@ -131,6 +136,55 @@ def _check_choice(
         )
 
 
+@cache
+def get_vit_attn_backend(head_size: int, dtype: torch.dtype) -> AttentionBackendEnum:
+    """Return the attention backend for a vision encoder.
+
+    Args:
+        head_size: elements of one head.
+        dtype: dtype of queries.
+
+    Raises:
+        ValueError: the platform names one that it does not list itself.
+    """
+    from platforms import current_platform
+
+    with named("get_vit_attn_backend", current_platform):
+        chosen: AttentionBackendEnum = current_platform.get_vit_attn_backend(head_size, dtype)
+    allowed = current_platform.get_supported_vit_attn_backends()
+    if chosen not in allowed:
+        raise ValueError(
+            f"get_vit_attn_backend of {type(current_platform).__name__} returned {chosen!r}, expected one of those "
+            f"that get_supported_vit_attn_backends lists: {list(allowed)}"
+        )
+    return chosen
+
+
+def get_mla_prefill_backend(dtype: torch.dtype, *, is_r1_compatible: bool = False) -> type[object]:
+    """Return the class that computes prefill for multi-head latent attention.
+
+    Args:
+        dtype: dtype of queries.
+        is_r1_compatible: the head sizes are those of the first model family of this kind.
+
+    Raises:
+        NotSupported: the platform has none.
+        ValueError: what it answers is no class.
+    """
+    from platforms import current_platform
+
+    with named("get_mla_prefill_backend_cls", current_platform):
+        chosen: object = current_platform.get_mla_prefill_backend_cls(
+            MLAPrefillSelectorConfig(dtype, is_r1_compatible)
+        )
+    if not isinstance(chosen, type):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin answers anything
+        raise ValueError(
+            f"get_mla_prefill_backend_cls of {type(current_platform).__name__} returned {chosen!r}, expected a class"
+        )
+    return chosen
+
+
 def clear_cache() -> None:
     """Forget all answers, so that the platform is asked again."""
     _select.cache_clear()
+    get_vit_attn_backend.cache_clear()

@@ -8,18 +8,38 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import time
 import types
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from platform_abc.members import MEMBERS
+from platform_abc.timeline import Process
 from platform_abc.timeline_trace import Seen
 
 if TYPE_CHECKING:
     from platform_abc.resolution_report import ResolutionReport
-    from platform_abc.timeline import Process
+
+
+@attrs.define
+class Moment:
+    """One entry of a trace.
+
+    Args:
+        process: the process.
+        name: the member or step.
+        instance: tells two processes of one kind apart.
+        at: when, in seconds since the epoch.
+        changes: what it changed in the configuration, where that was watched.
+    """
+
+    process: Process
+    name: str
+    instance: int
+    at: float
+    changes: Sequence[str] = ()
 
 
 @attrs.define
@@ -33,13 +53,18 @@ class Trace:
 
     process: Process
     instance: int = 0
-    seen: list[Seen] = attrs.field(factory=list[Seen], init=False)
+    moments: list[Moment] = attrs.field(factory=list[Moment], init=False)
     depth: int = attrs.field(default=0, init=False)
+
+    @property
+    def seen(self) -> list[Seen]:
+        """The names alone, as the table of hooks is compared with them."""
+        return as_seen(self.moments)
 
     def note(self, name: str) -> None:
         """Add one member or step, unless a hook is running."""
         if not self.depth:
-            self.seen.append(Seen(self.process, name, self.instance))
+            self.moments.append(Moment(self.process, name, self.instance, time.time()))
 
     def note_resolution(self, report: ResolutionReport) -> None:
         """Add the steps of resolution, as its report tells them."""
@@ -50,8 +75,18 @@ class Trace:
         self.note("making of the platform object")
 
 
+def as_seen(moments: Iterable[Moment]) -> list[Seen]:
+    """Return the names alone of some moments."""
+    return [Seen(one.process, one.name, one.instance) for one in moments]
+
+
 active: Trace | None = None
-"""The trace that runs in this process, for the engine's own steps."""
+"""The trace that runs in this process."""
+
+
+def moments() -> list[Moment]:
+    """Return what was noted in this process; nothing where no trace runs."""
+    return [] if active is None else list(active.moments)
 
 
 def step(name: str) -> None:
@@ -60,19 +95,32 @@ def step(name: str) -> None:
         active.note(name)
 
 
-@contextlib.contextmanager
-def record(trace: Trace, platform: object) -> Generator[Trace]:
-    """Note what is asked of `platform` within a `with` block.
+def changed(name: str, changes: Sequence[str]) -> None:
+    """Note what the latest call of a hook changed, where a trace runs."""
+    for one in reversed(active.moments if active is not None else ()):
+        if one.name == name:
+            one.changes = changes
+            return
+
+
+def start(trace: Trace, platform: object) -> None:
+    """Note what is asked of `platform` from now on.
 
     Args:
         trace: where it is noted.
         platform: the platform of this process; it keeps its identity.
     """
     global active
-    plain = type(platform)
-    before = active
-    platform.__class__ = _traced(plain, trace)
+    platform.__class__ = _traced(type(platform), trace)
     active = trace
+
+
+@contextlib.contextmanager
+def record(trace: Trace, platform: object) -> Generator[Trace]:
+    """Note what is asked of `platform` within a `with` block; see `start`."""
+    global active
+    plain, before = type(platform), active
+    start(trace, platform)
     try:
         yield trace
     finally:
@@ -84,8 +132,15 @@ def _traced(plain: type, trace: Trace) -> type:
     """Return a subclass of `plain` that notes reads of its instances' members."""
 
     def read(self: object, name: str) -> Any:
-        if name not in MEMBERS or trace.depth:
+        if trace.depth:
             return object.__getattribute__(self, name)
+        if name not in MEMBERS:
+            try:
+                return object.__getattribute__(self, name)
+            except AttributeError:
+                # Python goes on to the fallback, without another look at the instance.
+                trace.note("__getattr__")
+                raise
         trace.note(name)
         trace.depth += 1
         try:

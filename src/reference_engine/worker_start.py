@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING
 
 from platform_abc.block_size import attention_backends, check_aligned
@@ -16,6 +17,9 @@ from reference_engine.hook_log import HookLog, named, observed
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
+    from platform_abc.platform import Platform
+
+logger = logging.getLogger(__name__)
 
 
 def load_plugins() -> None:
@@ -35,13 +39,19 @@ def load_plugins() -> None:
 
 
 def start_worker(
-    config: EngineConfig, *, rank: int = 0, distributed_init_method: str = "", log: HookLog | None = None
+    config: EngineConfig,
+    *,
+    rank: int = 0,
+    local_rank: int = 0,
+    distributed_init_method: str = "",
+    log: HookLog | None = None,
 ) -> WorkerBase:
     """Start one worker up to its loaded model and the chosen block size.
 
     Args:
         config: the engine's configuration; the block-size hook changes it.
         rank: this worker among all.
+        local_rank: this worker among those of the same machine.
         distributed_init_method: where the ranks meet; empty for one rank.
         log: where the hook's changes are recorded.
 
@@ -52,6 +62,7 @@ def start_worker(
 
     # Which device a rank is, before anything asks for a device.
     assign_physical_devices(config.parallel_config.assigned_physical_gpu_ids)
+    _log_place(current_platform, rank, local_rank)
     # Its import is what imports the platform's compiled kernels.
     importlib.import_module("reference_engine.custom_ops")
     with named("register_triton_kernel_overrides", current_platform):
@@ -61,20 +72,31 @@ def start_worker(
     trace.step("the worker class is imported")
     worker = worker_cls(
         vllm_config=config,
-        local_rank=rank,
+        local_rank=local_rank,
         rank=rank,
         distributed_init_method=distributed_init_method,
         is_driver_worker=rank == 0,
     )
-    from reference_engine.model import build_model
+    from reference_engine.llama import model_builder
+    from reference_engine.parallel import group_of
 
     worker.init_device()
-    worker.load_model(build_model)
+    worker.load_model(model_builder(group_of(worker)))
     with observed("update_block_size_for_backend", current_platform, config, log):
         current_platform.update_block_size_for_backend(config)
         # A hook of the platform's own may leave a size that a backend refuses; better now than in a kernel.
         check_aligned(attention_backends(config), config.cache_config.block_size, wanted_by="the platform")
     return worker
+
+
+def _log_place(platform: Platform, rank: int, local_rank: int) -> None:
+    """Say on which device of the machine a worker runs: what tools call it, whatever is visible here."""
+    try:
+        physical = platform.device_id_to_physical_device_id(local_rank)
+    except (NotImplementedError, ValueError) as error:
+        logger.debug("worker %d: %s does not tell its device: %s", rank, type(platform).__name__, error)
+        return
+    logger.debug("worker %d runs on the %s device %s of this machine", rank, platform.device_name, physical)
 
 
 def install_ir_ops(config: EngineConfig) -> None:

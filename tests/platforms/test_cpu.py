@@ -84,7 +84,11 @@ def test_its_identity() -> None:
     assert (p.device_name, p.device_type, p.dispatch_key) == ("cpu", "cpu", "CPU")
     assert (p.ray_device_key, p.dist_backend) == ("CPU", "gloo")
     assert p.device_control_env_var == "CPU_VISIBLE_MEMORY_NODES"
-    assert (p.ray_noset_device_env_vars, p.supported_quantization, p.additional_env_vars) == ([], [], [])
+    assert (p.ray_noset_device_env_vars, p.supported_quantization, p.additional_env_vars) == (
+        [],
+        ["int8_weight_only"],
+        [],
+    )
     assert p.is_cpu()
     assert not (p.is_cuda())
     assert not (p.is_cuda_alike())
@@ -122,7 +126,7 @@ def test_every_member_answers_or_is_declared_not_supported() -> None:
         "get_max_output_tokens": (3,),
         "check_max_model_len": (7,),
         "verify_model_arch": ("ToyForCausalLM",),
-        "verify_quantization": ("fp8",),
+        "verify_quantization": ("int8_weight_only",),
         "validate_environ": (False,),
         "validate_request": (None, None),
         "is_fully_connected": ([0],),

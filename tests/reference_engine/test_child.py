@@ -39,7 +39,7 @@ def start_of(report: ResolutionReport, config: EngineConfig | None = None) -> Ch
 
 def test_a_child_answers_and_ends_with_its_parent(report: ResolutionReport) -> None:
     """The config arrives, an exception is told and survived, and nothing is left behind."""
-    child = Child(serve_all, start_of(report))
+    child = Child(serve_all, start_of(report)).ready()
     assert child.call("echo", 1, "two") == ("me", 1, "two")
     with pytest.raises(ProcessFailed, match="(?s)worker process failed in 'raise'.*ValueError: seeded fault"):
         child.call("raise")
@@ -55,11 +55,11 @@ def test_a_child_answers_and_ends_with_its_parent(report: ResolutionReport) -> N
 
 def test_a_child_that_exits_or_is_killed_is_named(report: ResolutionReport) -> None:
     """Status 0 without an answer is a failure too, and so is a signal."""
-    child = Child(serve_all, start_of(report))
+    child = Child(serve_all, start_of(report)).ready()
     with pytest.raises(ProcessFailed, match="worker process ended with status 0 without an answer to 'exit'"):
         child.call("exit")
     child.close()
-    child = Child(serve_all, start_of(report))
+    child = Child(serve_all, start_of(report)).ready()
     assert child.pid is not None
     kill = threading.Timer(0.5, os.kill, (child.pid, signal.SIGKILL))
     kill.start()
@@ -70,7 +70,7 @@ def test_a_child_that_exits_or_is_killed_is_named(report: ResolutionReport) -> N
 
 def test_a_child_that_hangs_says_where_and_answers_nothing_later(report: ResolutionReport) -> None:
     """The time limit and the function are in the message; a late answer is not taken for another call's."""
-    child = Child(serve_all, start_of(report))
+    child = Child(serve_all, start_of(report)).ready()
     with pytest.raises(
         ProcessFailed, match=r"(?s)no end within 0\.3 s; it was here:.*children\.py.* in answer"
     ):
@@ -86,7 +86,7 @@ def test_a_child_that_cannot_even_say_where_is_given_up(
 ) -> None:
     """One that is stopped altogether is killed when its time is over."""
     monkeypatch.setattr("reference_engine.child.GRACE_SECONDS", 0.2)
-    child = Child(serve_all, start_of(report))
+    child = Child(serve_all, start_of(report)).ready()
     assert child.pid is not None
     os.kill(child.pid, signal.SIGSTOP)
     with pytest.raises(ProcessFailed, match=r"did not answer 'echo' within 0\.3 s"):
@@ -101,7 +101,7 @@ def test_answers_that_cannot_travel_and_exits_are_failures_that_the_child_surviv
     report: ResolutionReport,
 ) -> None:
     """What does not pickle, what does not unpickle, and `sys.exit` are told; unpickled garbage ends it."""
-    child = Child(serve_all, start_of(report))
+    child = Child(serve_all, start_of(report)).ready()
     with pytest.raises(ProcessFailed, match="failed in 'lock': its answer does not pickle: TypeError"):
         child.call("lock")
     with pytest.raises(ProcessFailed, match="failed in 'leave': SystemExit: 3"):
@@ -124,7 +124,7 @@ from tests.reference_engine.children import serve_all
 
 def start():
     report = platforms.resolution_report().to_json()
-    return Child(serve_all, ChildStart(process=Process.WORKER, config=pickle_config(EngineConfig()), report=report))
+    return Child(serve_all, ChildStart(process=Process.WORKER, config=pickle_config(EngineConfig()), report=report)).ready()
 """
 
 
@@ -187,7 +187,7 @@ def _runs(number: int) -> bool:
 def test_a_child_that_cannot_start_says_why(report: ResolutionReport) -> None:
     """The exception of the start is told, and the process is gone."""
     with pytest.raises(ProcessFailed, match="(?s)failed in 'start'.*RuntimeError: no device today"):
-        Child(serve_nothing, start_of(report))
+        Child(serve_nothing, start_of(report)).ready()
     assert multiprocessing.active_children() == []
 
 
@@ -196,7 +196,7 @@ def test_a_child_refuses_to_work_on_another_platform(report: ResolutionReport) -
     variables = {**report.variables, "PLATFORM_ABC_TARGET_DEVICE": "auto"}
     other = attrs.evolve(report, chosen="vendor.Platform", variables=variables)
     with pytest.raises(ProcessFailed, match=r"(?s)vendor\.Platform.*PLATFORM_ABC_TARGET_DEVICE"):
-        Child(serve_all, start_of(other))
+        Child(serve_all, start_of(other)).ready()
 
 
 def test_a_config_that_became_invalid_is_refused_on_receipt(report: ResolutionReport) -> None:
@@ -204,7 +204,7 @@ def test_a_config_that_became_invalid_is_refused_on_receipt(report: ResolutionRe
     config = EngineConfig()
     vars(config.cache_config)["block_size"] = 0
     with pytest.raises(ProcessFailed, match=r"cache_config\.block_size = 0.*the process that sent it"):
-        Child(serve_all, start_of(report, config))
+        Child(serve_all, start_of(report, config)).ready()
 
 
 def test_a_config_that_does_not_pickle_names_the_path() -> None:

@@ -10,7 +10,7 @@ import torch
 
 from platform_abc.components.kv_cache import AttentionSpec, KVCacheSpec
 from platform_abc.config import EngineConfig, LoRAConfig
-from reference_engine import compilation, kv_cache, lora, parallel
+from reference_engine import compilation, kv_cache, lora
 
 Use = Callable[..., Any]
 COMPONENTS = "tests.reference_engine.components"
@@ -36,7 +36,6 @@ def named(name: str) -> Callable[..., str]:
             "get_punica_wrapper",
             lambda: lora.make_punica_wrapper(EngineConfig(), LoRAConfig(), torch.device("cpu")),
         ),
-        ("get_device_communicator_cls", lambda: parallel.make_communicator(*[None] * 4)),  # type: ignore[arg-type]
     ],
 )
 @pytest.mark.parametrize("answer", ["collections.OrderedDict", f"{COMPONENTS}.NOT_A_CLASS"])

@@ -93,6 +93,7 @@ def test_every_picker_is_used(use_platform: Use) -> None:
         get_static_graph_wrapper_cls=lambda _cls: f"{COMPONENTS}.CountingWrapper",
         get_punica_wrapper=lambda _cls: f"{COMPONENTS}.TorchPunica",
         check_and_update_config=_own_worker,
+        supported_quantization=[],
     )
     platform.get_global_graph_pool = lambda: None
     try:
@@ -124,7 +125,7 @@ def _own_worker(_cls: type, config: EngineConfig) -> None:
             {},
             "parallel_config.worker_cls = 'collections.OrderedDict': expected a class that derives",
         ),
-        ({}, {"tensor_parallel_size": 2}, "expected 1, the reference engine starts one worker"),
+        ({}, {"tensor_parallel_size": 2}, "expected 1 with the in-process executor"),
     ],
 )
 def test_what_cannot_start_says_which_hook_or_field(

@@ -159,7 +159,7 @@ def test_what_the_user_said_reaches_the_hooks(use_platform: Use) -> None:
         ({"additional_config": [1]}, "additional_config = [1]"),
         ({"block_size": 0}, "cache_config.block_size = 0"),
         ({"num_attention_heads": 3}, "model_config.num_kv_heads = 2"),
-        ({"executor": "thread"}, "parallel_config.distributed_executor_backend = 'thread'"),
+        ({"executor": "thread"}, "executor = 'thread': expected one of in-process"),
     ],
 )
 def test_wrong_arguments_are_config_errors_with_their_name(

@@ -11,11 +11,13 @@ from platform_abc.components.kv_cache import AttentionSpec, KVCacheConfig, KVCac
 from platform_abc.components.worker import StepOutput, StepRequest
 from platform_abc.config import CacheConfig, EngineConfig
 from platform_abc.errors import ConfigError
+from platforms.cpu import CpuPlatform
 from reference_engine.args import EngineArgs
 from reference_engine.engine_config import create_engine_config
 from reference_engine.engine_core import EngineCore
 from reference_engine.hook_log import HookLog
 from reference_engine.input_processor import Request
+from reference_engine.scheduler import Result, Scheduler
 
 Use = Callable[..., Any]
 
@@ -63,6 +65,14 @@ def request(name: str, prompt: int, most: int) -> Request:
     return Request(request_id=name, prompt=(1,) * prompt, max_tokens=most)
 
 
+def generate(core: EngineCore, requests: Sequence[Request]) -> list[Result]:
+    """Run requests to their end; results in their order."""
+    done = {result.request_id: result for result in core.add(requests)}
+    while core.busy:
+        done |= {result.request_id: result for result in core.step()}
+    return [done[request.request_id] for request in requests]
+
+
 def core_of(executor: Counting, **args: Any) -> EngineCore:
     return EngineCore(create_engine_config(EngineArgs(dtype="float32", **args)), executor)
 
@@ -72,11 +82,11 @@ def test_requests_run_together_and_come_back_in_their_order(use_platform: Use) -
     use_platform()
     executor = Counting()
     core = core_of(executor)
-    results = core.generate([request("b", 5, 3), request("a", 2, 1)])
+    results = generate(core, [request("b", 5, 3), request("a", 2, 1)])
     assert [(r.request_id, tuple(r.tokens)) for r in results] == [("b", (5, 6, 7)), ("a", (2,))]
     assert [len(step) for step in executor.steps] == [2, 1, 1]
     assert executor.steps[1][0].token_ids == (5,)
-    assert sorted(core.free) == list(range(64))
+    assert sorted(core.scheduler.pools[0].free) == list(range(64))
     core.close()
     assert executor.closed
 
@@ -86,7 +96,7 @@ def test_a_step_holds_as_many_requests_and_tokens_as_the_scheduler_allows(use_pl
     use_platform()
     executor = Counting()
     core = core_of(executor, max_num_seqs=2, max_num_batched_tokens=10)
-    results = core.generate([request(str(i), 6, 2) for i in range(5)])
+    results = generate(core, [request(str(i), 6, 2) for i in range(5)])
     assert all(len(result.tokens) == 2 for result in results)
     assert max(len(step) for step in executor.steps) == 2
     assert max(sum(len(one.token_ids) for one in step) for step in executor.steps) <= 10
@@ -97,38 +107,42 @@ def test_a_full_cache_makes_requests_wait_and_one_too_large_is_refused(use_platf
     use_platform()
     executor = Counting(block_size=4)
     core = core_of(executor, num_gpu_blocks_override=3)
-    results = core.generate([request("a", 8, 2), request("big", 9, 4), request("c", 8, 2)])
+    results = generate(core, [request("a", 8, 2), request("big", 9, 5), request("c", 8, 2)])
     assert [bool(result.error) for result in results] == [False, True, False]
     assert "request big needs 4 blocks, the KV cache has 3" in results[1].error
     assert core.config.cache_config.block_size == 4
 
 
-def test_a_prompt_larger_than_a_step_is_refused(use_platform: Use) -> None:
-    """It would wait for ever."""
+def test_a_prompt_larger_than_a_step_is_refused_where_it_may_not_run_in_parts(use_platform: Use) -> None:
+    """With chunks it takes two steps."""
     use_platform()
-    core = core_of(Counting(), max_num_seqs=2, max_num_batched_tokens=8)
-    (result,) = core.generate([request("long", 8, 1)])
-    assert "has 8 prompt tokens, a step has room for 7" in result.error
+    limits = {"max_num_seqs": 2, "max_num_batched_tokens": 8}
+    (result,) = generate(core_of(Counting(), **limits), [request("long", 9, 1)])
+    assert result.tokens == (9,)
+    core = core_of(Counting(), enable_chunked_prefill=False, **limits)
+    (result,) = generate(core, [request("long", 9, 1)])
+    assert "has 9 prompt tokens, a step has room for 8" in result.error
 
 
-def test_a_step_that_raises_costs_no_blocks(use_platform: Use) -> None:
-    """The engine goes on with the next requests, which do not wait for blocks that nobody has."""
-    use_platform()
-    executor = Counting()
-    core = core_of(executor, num_gpu_blocks_override=2)
-    fine = executor.execute
+class OwnScheduler(Scheduler):
+    """A platform's own."""
 
-    def broken(requests: Sequence[StepRequest]) -> StepOutput:
-        if len(executor.steps) == 1:
-            raise RuntimeError("the device is gone")
-        return fine(requests)
 
-    executor.execute = broken  # type: ignore[method-assign]
-    with pytest.raises(RuntimeError, match="the device is gone"):
-        core.generate([request("a", 16, 4), request("b", 2, 2)])
-    assert sorted(core.free) == [0, 1]
-    executor.execute = fine  # type: ignore[method-assign]
-    assert len(core.generate([request("c", 20, 4)])[0].tokens) == 4
+def test_a_platform_may_name_a_scheduler_of_its_own(use_platform: Use) -> None:
+    """A subclass of the engine's, by class or by name; anything else is refused."""
+
+    def chosen(named: Any) -> Scheduler:
+        def update(cls: type, config: EngineConfig) -> None:
+            CpuPlatform.check_and_update_config(config)
+            config.scheduler_config.scheduler_cls = named
+
+        use_platform(check_and_update_config=update)
+        return core_of(Counting()).scheduler
+
+    assert isinstance(chosen(OwnScheduler), OwnScheduler)
+    assert type(chosen("reference_engine.scheduler.Scheduler")) is Scheduler
+    with pytest.raises(ConfigError, match=r"scheduler_cls = 'collections\.OrderedDict': expected a class"):
+        chosen("collections.OrderedDict")
 
 
 def test_the_second_run_of_the_hooks_is_on_record_and_changes_nothing(use_platform: Use) -> None:

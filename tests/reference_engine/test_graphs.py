@@ -42,7 +42,7 @@ def test_a_step_is_wrapped_only_where_graphs_are_wanted_and_supported(use_platfo
     components.CountingWrapper.calls.clear()
     assert wrapped() == 3
     assert components.CountingWrapper.calls == ["FULL"]
-    assert wrapped.options == {"graph_pool": "pool"}
+    assert wrapped.options == {"graph_pool": "pool", "persistent": ("kv_caches",)}
     use_platform(support_static_graph_mode=lambda _cls: False)
     assert graphs.wrap_in_graph(step, config_with(CUDAGraphMode.FULL)) is step
     use_platform(**{**yes, "get_static_graph_wrapper_cls": named("collections.OrderedDict")})

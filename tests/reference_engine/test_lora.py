@@ -1,8 +1,10 @@
-"""Facts about low-rank adapters."""
+"""Facts about low-rank adapters: what they add is what a merged weight would."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,18 +12,193 @@ import torch
 
 from platform_abc.components.lora import LoRAMapping
 from platform_abc.config import LoRAConfig
+from platform_abc.errors import ConfigError
+from reference_engine.adapter_folder import Adapter, read_adapter
 from reference_engine.lora import AdapterSlots
-from tests.reference_engine import components
+from tests.reference_engine import components, ranks
 
 Use = Callable[..., Any]
-COMPONENTS = "tests.reference_engine.components"
+PROMPTS = [[1, 2, 3], [5, 6, 7, 8], [4], [1, 2, 3]]
+LAYER = "model.layers.1"
+PROJECTIONS = {
+    f"{LAYER}.self_attn.q_proj": (48, 48),
+    f"{LAYER}.self_attn.v_proj": (16, 48),
+    f"{LAYER}.self_attn.o_proj": (48, 48),
+    f"{LAYER}.mlp.gate_proj": (112, 48),
+    f"{LAYER}.mlp.down_proj": (48, 112),
+    "model.embed_tokens": (48, 96),
+    "lm_head": (96, 48),
+}
+"""Outputs and inputs of what the adapters change, in the model of `llama_folder.PLAIN`."""
+
+
+def pairs(seed: int, rank: int = 3, vocabulary: int = 96) -> Mapping[str, tuple[torch.Tensor, torch.Tensor]]:
+    make = torch.Generator().manual_seed(seed)
+    return {
+        name: (
+            torch.randn(rank, vocabulary if name == "model.embed_tokens" else inputs, generator=make) * 0.5,
+            torch.randn(vocabulary if name == "lm_head" else outputs, rank, generator=make) * 0.3,
+        )
+        for name, (outputs, inputs) in PROJECTIONS.items()
+    }
+
+
+def save(folder: Path, found: Mapping[str, tuple[torch.Tensor, torch.Tensor]], **config: Any) -> Path:
+    """Write an adapter as PEFT does."""
+    from safetensors.torch import save_file
+
+    folder.mkdir()
+    raw = {"peft_type": "LORA", "r": 3, "lora_alpha": 6, "bias": "none", **config}
+    (folder / "adapter_config.json").write_text(json.dumps(raw), encoding="utf-8")
+    tensors = {}
+    for name, (lora_a, lora_b) in found.items():
+        embedding = name.endswith("embed_tokens")
+        ends = (
+            (".lora_embedding_A", ".lora_embedding_B") if embedding else (".lora_A.weight", ".lora_B.weight")
+        )
+        for end, tensor in zip(ends, (lora_a, lora_b), strict=True):
+            tensors[f"base_model.model.{name}{end}"] = tensor.clone()
+    save_file(tensors, str(folder / "adapter_model.safetensors"))
+    return folder
+
+
+def merge(model: Any, found: Mapping[str, tuple[torch.Tensor, torch.Tensor]], scale: float) -> None:
+    """Add an adapter to the weights of a model that has none, as one dense product each."""
+    for layer in model.modules_with_adapters():
+        start = 0
+        for part, outputs in zip(layer.parts, layer.outputs, strict=True):
+            if part.name in found:
+                lora_a, lora_b = found[part.name]
+                layer.stored["weight"][start : start + outputs] += lora_b @ lora_a * scale
+            start += outputs
+    lora_a, lora_b = found["model.embed_tokens"]
+    model.embedding.weight += (lora_b @ lora_a).T * scale
+    lora_a, lora_b = found["lm_head"]
+    model.head.weight += lora_b @ lora_a * scale
+
+
+def test_each_request_of_a_batch_gets_what_merged_weights_give(use_platform: Use, tmp_path: Path) -> None:
+    """Two adapters and the base model side by side, on every kind of projection, in two slots for three."""
+    use_platform()
+    folder = ranks.write_config(tmp_path / "model")
+    args: dict[str, Any] = {"model": folder, "dtype": "float32"}
+    found = [pairs(seed) for seed in (1, 2, 3)]
+    expected = []
+    for prompt, adapter in zip(PROMPTS, (None, found[0], found[1], found[1]), strict=True):
+        worker = ranks.start(args)
+        if adapter is not None:
+            with torch.inference_mode():
+                merge(worker.get_model(), adapter, scale=2.0)
+        expected += ranks.generate(worker, [prompt], 8)
+    assert len(set(expected)) == len(PROMPTS)
+    modules = [str(save(tmp_path / str(n), one)) for n, one in enumerate(found)]
+    worker = ranks.start({**args, "enable_lora": True, "max_loras": 2, "lora_modules": modules})
+    # A third one has a slot first, which it must leave without a trace.
+    ranks.generate(worker, PROMPTS[:2], 2, lora_ids=(3, 1))
+    assert ranks.generate(worker, PROMPTS, 8, lora_ids=(0, 1, 2, 2)) == expected
+    assert ranks.generate(worker, PROMPTS[:1], 8) == expected[:1]
+    with pytest.raises(ValueError, match="3 adapters in one step, but lora_config.max_loras is 2"):
+        ranks.generate(worker, PROMPTS, 1, lora_ids=(1, 2, 3, 0))
+    with pytest.raises(ValueError, match="adapter 9: not known"):
+        ranks.generate(worker, PROMPTS[:1], 1, lora_ids=(9,))
+
+
+def test_two_ranks_divide_weights_and_adapters(use_platform: Use, tmp_path: Path) -> None:
+    """Outputs or inputs, biases, and a vocabulary of an odd number of tokens: the tokens are those of one rank."""
+    use_platform()
+    fields = {"vocab_size": 97, "attention_bias": True, "mlp_bias": True}
+    folder = ranks.write_config(tmp_path / "model", **fields)
+    more = {"enable_lora": True, "lora_modules": [str(save(tmp_path / "adapter", pairs(1, vocabulary=97)))]}
+    worker = ranks.start({"model": folder, "dtype": "float32", **more})
+    alone = ranks.generate(worker, PROMPTS, 6, lora_ids=(1, 0, 1, 0))
+    assert alone[0] != alone[3]
+    both = ranks.run(2, tmp_path, folder, PROMPTS, 6, lora_ids=(1, 0, 1, 0), **more)
+    assert both == [alone, alone]
+
+
+@pytest.mark.parametrize(
+    ("config", "change", "text"),
+    [
+        ({"use_dora": True}, {}, "use_dora = True: expected False"),
+        ({"peft_type": "IA3"}, {}, "peft_type = 'IA3': expected 'LORA'"),
+        ({"lora_alpha": "x"}, {}, "lora_alpha = 'x': expected a number"),
+        ({"alpha_pattern": {"q": 1}}, {}, "alpha_pattern"),
+        (
+            {},
+            {"model.layers.9.self_attn.q_proj": (48, 48)},
+            "no projection 'model.layers.9.self_attn.q_proj'",
+        ),
+        ({}, {f"{LAYER}.self_attn.q_proj": (48, 47)}, "has the shapes"),
+    ],
+)
+def test_an_adapter_that_does_not_fit_is_refused_in_one_line(
+    use_platform: Use, tmp_path: Path, config: dict[str, Any], change: dict[str, Any], text: str
+) -> None:
+    """By file and key, or by projection."""
+    use_platform()
+    found = dict(pairs(1))
+    for name, (outputs, inputs) in change.items():
+        found[name] = (torch.zeros(3, inputs), torch.zeros(outputs, 3))
+    module = save(tmp_path / "adapter", found, **config)
+    args = {"model": ranks.write_config(tmp_path / "model"), "dtype": "float32", "enable_lora": True}
+    with pytest.raises(ConfigError, match=text) as caught:
+        ranks.start({**args, "lora_modules": [str(module)]})
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_its_parts_is_refused(tmp_path: Path) -> None:
+    """No folder, one matrix of two, another tensor, a rank that is too large."""
+    with pytest.raises(ConfigError, match="adapter_config.json: cannot be read: No such file"):
+        read_adapter(tmp_path / "none")
+    folder = save(tmp_path / "half", {"lm_head": (torch.zeros(3, 4), torch.zeros(4, 3))})
+    (folder / "adapter_model.safetensors").unlink()
+    with pytest.raises(ConfigError, match=r"adapter_model.safetensors: no such file"):
+        read_adapter(folder)
+    from safetensors.torch import save_file
+
+    save_file(
+        {"base_model.model.lm_head.lora_A.weight": torch.zeros(3, 4)},
+        str(folder / "adapter_model.safetensors"),
+    )
+    with pytest.raises(ConfigError, match="lm_head has only one of its two matrices"):
+        read_adapter(folder)
+    save_file(
+        {"base_model.model.lm_head.weight": torch.zeros(3, 4)}, str(folder / "adapter_model.safetensors")
+    )
+    with pytest.raises(ConfigError, match="expected the two matrices of a projection"):
+        read_adapter(folder)
+
+
+def test_rank_stabilised_scale_divides_by_the_root(tmp_path: Path) -> None:
+    """`use_rslora` in the folder's configuration."""
+    found = {"lm_head": (torch.ones(4, 2), torch.ones(2, 4))}
+    plain = read_adapter(save(tmp_path / "plain", found, lora_alpha=8))
+    rooted = read_adapter(save(tmp_path / "rooted", found, lora_alpha=8, use_rslora=True))
+    assert plain.pairs["lm_head"][1].tolist() == [[2.0] * 4] * 2
+    assert rooted.pairs["lm_head"][1].tolist() == [[4.0] * 4] * 2
+
+
+def test_adapters_are_added_by_tensors_too(use_platform: Use, tmp_path: Path) -> None:
+    """Under a number that is free, of a rank that fits."""
+    use_platform()
+    args = {"model": ranks.write_config(tmp_path / "model"), "dtype": "float32"}
+    plain = ranks.start(args).get_model()
+    with pytest.raises(ConfigError, match="adapter 1: lora_config is None"):
+        plain.add_adapter(1, Adapter("mine", pairs(1)))
+    worker = ranks.start({**args, "enable_lora": True})
+    worker.get_model().add_adapter(4, Adapter("mine", pairs(1)))
+    assert ranks.generate(worker, PROMPTS[:1], 6, lora_ids=(4,)) != ranks.generate(worker, PROMPTS[:1], 6)
+    with pytest.raises(ValueError, match="adapter 4: expected a number from 1 on that is not taken"):
+        worker.get_model().add_adapter(4, Adapter("mine", pairs(1)))
+    with pytest.raises(ConfigError, match="rank 9 is larger than lora_config.max_lora_rank 8"):
+        worker.get_model().add_adapter(5, Adapter("mine", pairs(1, rank=9)))
 
 
 def test_an_adapter_in_a_slot_changes_its_tokens_only(use_platform: Use) -> None:
     """Slots add what their adapter makes of the input; an empty slot adds nothing."""
     use_platform()
     wrapper = components.TorchPunica(8, 8, "cpu", max_loras=2)
-    slots = AdapterSlots(wrapper, LoRAConfig(max_loras=2, max_lora_rank=4), 3, 5)
+    slots = AdapterSlots(wrapper, LoRAConfig(max_loras=2, max_lora_rank=4), 3, (5,))
     lora_a, lora_b = torch.randn(2, 3), torch.randn(5, 2)
     slots.set_adapter(1, lora_a, lora_b)
     wrapper.update_metadata(LoRAMapping(index_mapping=[0, 7, 6], prompt_mapping=[]), [6, 7], 2, 10)
@@ -36,3 +213,5 @@ def test_an_adapter_in_a_slot_changes_its_tokens_only(use_platform: Use) -> None
     wrapper.add_lora_linear = lambda *_a, **_k: None  # type: ignore[method-assign]
     with pytest.raises(TypeError, match="returned None on a platform that cannot update"):
         slots(y, x)
+    slots.clear(1)
+    assert slots(y, x) is y

@@ -11,12 +11,40 @@ from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
+from platform_abc.errors import NotSupported
+
 if TYPE_CHECKING:
     import torch
 
     from platform_abc.components.attention import AttentionLayerBase, AttentionMetadata
     from platform_abc.components.kv_cache import KVCacheConfig, KVCacheSpec
     from platform_abc.config import EngineConfig
+
+
+def _tuple(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(values)
+
+
+def _tuples(groups: Iterable[Iterable[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(values) for values in groups)
+
+
+def _tuple_or_none(values: Iterable[int] | None) -> tuple[int, ...] | None:
+    return None if values is None else tuple(values)
+
+
+@attrs.frozen(kw_only=True)
+class StepDetails:
+    """What a worker may tell the model of a step beside its tokens.
+
+    Args:
+        logit_rows: the tokens, counted from 0 over the whole step, whose logits are wanted, in order;
+            None for all.
+        lora_ids: number of each token's adapter, 0 for none; empty where no token has one.
+    """
+
+    logit_rows: Sequence[int] | None = attrs.field(converter=_tuple_or_none, default=None)
+    lora_ids: Sequence[int] = attrs.field(converter=_tuple, default=())
 
 
 class EngineModel(Protocol):
@@ -32,6 +60,7 @@ class EngineModel(Protocol):
         positions: torch.Tensor,
         metadata: Mapping[str, AttentionMetadata],
         kv_caches: Mapping[str, torch.Tensor],
+        details: StepDetails | None = None,
     ) -> torch.Tensor:
         """Run the tokens of one step.
 
@@ -39,10 +68,13 @@ class EngineModel(Protocol):
             token_ids: int64 `[T]`, all requests one after the other.
             positions: int64 `[T]`, each token's place in its request.
             metadata: what each layer's backend built for this step, by layer name.
-            kv_caches: each layer's cache, by layer name.
+            kv_caches: each layer's cache, by layer name: in the shape that its backend gave, or, where
+                the layer keeps a state, uint8 `[blocks, bytes of a page]`.
+            details: whose logits are wanted, and which adapters are used; None for all, and none.
 
         Returns:
-            Logits, `[T, vocabulary]`.
+            Logits, `[T or wanted tokens, vocabulary]`, or more columns with minus infinity in them. No rows
+            on a rank to which the platform does not gather them.
         """
         ...
 
@@ -60,10 +92,6 @@ class ModelBuilder(Protocol):
         ...
 
 
-def _tuple(values: Iterable[int]) -> tuple[int, ...]:
-    return tuple(values)
-
-
 @attrs.frozen(kw_only=True)
 class StepRequest:
     """One request's share of a step.
@@ -73,12 +101,17 @@ class StepRequest:
         token_ids: tokens to run in this step, in order.
         num_computed_tokens: tokens of the request that are in the cache already.
         block_ids: blocks of the request, in order, enough for the tokens of this step.
+        lora_id: adapter of the request; 0 is the base model.
+        group_block_ids: its blocks in each cache group, in the order of `KVCacheConfig.kv_cache_groups`, where
+            there are several; empty if `block_ids` serves every group.
     """
 
     request_id: str
     token_ids: Sequence[int] = attrs.field(converter=_tuple)
     num_computed_tokens: int = 0
     block_ids: Sequence[int] = attrs.field(converter=_tuple, default=())
+    lora_id: int = 0
+    group_block_ids: Sequence[Sequence[int]] = attrs.field(converter=_tuples, default=())
 
 
 @attrs.frozen(kw_only=True)
@@ -86,7 +119,7 @@ class StepOutput:
     """What a step gives back.
 
     Args:
-        next_token_ids: request name -> the next token.
+        next_token_ids: request name -> the next token; empty on a rank to which logits are not gathered.
     """
 
     next_token_ids: Mapping[str, int]
@@ -166,6 +199,21 @@ class WorkerBase(abc.ABC):
     @abc.abstractmethod
     def get_model(self) -> torch.nn.Module:
         """Return the model."""
+
+    def get_kv_caches(self) -> Mapping[str, torch.Tensor]:
+        """Return the cache of each layer, by layer name, as `EngineModel.run` gets it.
+
+        The engine copies blocks of it to the host and back.
+
+        Raises:
+            NotSupported: by default.
+        """
+        raise NotSupported(
+            "get_kv_caches",
+            type(self).__name__,
+            "override it with the tensors that initialize_from_config has made, or leave cache_config.num_cpu_blocks "
+            "unset",
+        )
 
     def check_health(self) -> None:
         """Return at once if the worker can run a step; by default it can.

@@ -16,6 +16,7 @@ from torch.nn.functional import rms_norm, silu
 
 from platform_abc.components.attention import AttentionBackend, AttentionLayerBase, AttentionMetadata
 from platform_abc.components.kv_cache import AttentionSpec, KVCacheSpec
+from platform_abc.components.worker import StepDetails
 from platform_abc.config import AttentionSelectorConfig, EngineConfig, ModelConfig
 from platform_abc.errors import ConfigError
 
@@ -248,18 +249,22 @@ class ToyForCausalLM(torch.nn.Module):
         positions: torch.Tensor,
         metadata: Mapping[str, AttentionMetadata],
         kv_caches: Mapping[str, torch.Tensor],
+        details: StepDetails | None = None,
     ) -> torch.Tensor:
-        """Return the scores of the token after each one, float32 `[T, vocabulary]`.
+        """Return the scores of the token after each one that is wanted, float32 `[wanted, vocabulary]`.
 
         Args:
             token_ids: `[T]` integers.
             positions: `[T]` integers, of each token in its request.
             metadata: of attention, by layer name.
             kv_caches: by layer name, changed in place.
+            details: whose scores are wanted; None for all.
         """
         states = self.embedding[token_ids]
         for block in self.blocks:
             states = block(states, positions, metadata, kv_caches)
+        if details is not None and details.logit_rows is not None:
+            states = states[list(details.logit_rows)]
         return (_norm(states) @ self.head.t()).float()
 
     def run(
@@ -268,6 +273,7 @@ class ToyForCausalLM(torch.nn.Module):
         positions: torch.Tensor,
         metadata: Mapping[str, AttentionMetadata],
         kv_caches: Mapping[str, torch.Tensor],
+        details: StepDetails | None = None,
     ) -> torch.Tensor:
         """Run one step, as a worker asks for it; see `forward`.
 
@@ -276,8 +282,9 @@ class ToyForCausalLM(torch.nn.Module):
             positions: `[T]` integers.
             metadata: by layer name.
             kv_caches: by layer name.
+            details: whose scores are wanted; None for all.
         """
-        logits: torch.Tensor = self(token_ids, positions, metadata, kv_caches)
+        logits: torch.Tensor = self(token_ids, positions, metadata, kv_caches, details)
         return logits
 
 

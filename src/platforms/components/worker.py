@@ -12,28 +12,35 @@ from urllib.parse import urlsplit
 import torch
 from torch._C._distributed_c10d import FileStore, HashStore, PrefixStore, ProcessGroup, Store, TCPStore
 
-from platform_abc.components.attention import (
-    AttentionBackend,
-    AttentionLayerBase,
-    AttentionMetadata,
-    CommonAttentionMetadata,
-)
 from platform_abc.components.kv_cache import (
     AttentionSpec,
     KVCacheConfig,
     KVCacheGroup,
     KVCacheSpec,
     KVCacheTensor,
+    MambaSpec,
 )
-from platform_abc.components.worker import EngineModel, ModelBuilder, StepOutput, StepRequest, WorkerBase
+from platform_abc.components.worker import (
+    EngineModel,
+    ModelBuilder,
+    StepDetails,
+    StepOutput,
+    StepRequest,
+    WorkerBase,
+)
 from platform_abc.errors import ConfigError, NotSupported
 from platform_abc.qualname import resolve_obj_by_qualname
 from platforms.components import device_memory
 from platforms.components.paged_sdpa import numbers
 from platforms.components.toy_model import Shard, ToyForCausalLM
+from platforms.components.worker_batch import CacheOfLayers, make_batch
 from platforms.process_group import make_group
 
 if TYPE_CHECKING:
+    from platform_abc.components.attention import (
+        AttentionBackend,
+        AttentionLayerBase,
+    )
     from platform_abc.components.communicator import DeviceCommunicatorBase
     from platform_abc.config import AttentionSelectorConfig, EngineConfig, ModelConfig
     from platforms.native import NativePlatform
@@ -72,11 +79,10 @@ class DeviceWorker(WorkerBase):
         self.model: EngineModel | None = None
         self._own_model = True
         self._visible = 0
-        self._kv_caches: dict[str, torch.Tensor] = {}
+        self._cache: CacheOfLayers | None = None
         self.communicator: DeviceCommunicatorBase | None = None
         self.forward_context: Mapping[str, Any] = {}
         self._groups: list[ProcessGroup] = []
-        self._kv_cache_config: KVCacheConfig | None = None
 
     # --- start
 
@@ -258,9 +264,9 @@ class DeviceWorker(WorkerBase):
             for name, spec in specs.items()
         ]
         layout = KVCacheConfig(num_blocks=blocks, kv_cache_tensors=tensors, kv_cache_groups=groups)
-        caches = self._allocate(layout)
+        cache = self._lay_out(layout)
         request = StepRequest(request_id="profile", token_ids=[0] * longest, block_ids=range(blocks))
-        return lambda: self._run([request], layout, caches)
+        return lambda: self._run([request], cache)
 
     def _most_useful(self) -> int:
         longest, requests = self._model_config().max_model_len, self.scheduler_config.max_num_seqs
@@ -276,8 +282,11 @@ class DeviceWorker(WorkerBase):
         Raises:
             ValueError: the layout has no room for a layer, or names one that there is not.
         """
-        self._kv_caches = self._allocate(kv_cache_config)
-        self._kv_cache_config = kv_cache_config
+        self._cache = self._lay_out(kv_cache_config)
+
+    def _lay_out(self, layout: KVCacheConfig) -> CacheOfLayers:
+        device, layers = self._started()[0], self._loaded().layers()
+        return CacheOfLayers.of(layout, self._allocate(layout), layers, self.vllm_config, device)
 
     def _allocate(self, layout: KVCacheConfig) -> dict[str, torch.Tensor]:
         device, layers = self._started()[0], self._loaded().layers()
@@ -299,8 +308,13 @@ class DeviceWorker(WorkerBase):
     def _as_cache(
         self, name: str, layer: AttentionLayerBase, spec: KVCacheSpec, memory: torch.Tensor, blocks: int
     ) -> torch.Tensor:
+        if isinstance(spec, MambaSpec):
+            self._check_size(name, memory, spec.page_size_bytes * blocks)
+            return memory[: spec.page_size_bytes * blocks].view(blocks, spec.page_size_bytes)
         if not isinstance(spec, AttentionSpec):
-            raise ValueError(f"expected keys and values for the layer {name!r}, got {type(spec).__name__}")
+            raise ValueError(
+                f"expected keys and values or a state for the layer {name!r}, got {type(spec).__name__}"
+            )
         shape = layer.get_attn_backend().get_kv_cache_shape(
             blocks, spec.block_size, spec.num_kv_heads, spec.head_size, spec.cache_dtype
         )
@@ -308,9 +322,17 @@ class DeviceWorker(WorkerBase):
             str(spec.dtype if spec.cache_dtype == "auto" else spec.cache_dtype).removeprefix("torch.")
         ]
         needed = math.prod(shape) * dtype.itemsize
+        self._check_size(name, memory, needed)
+        return memory[:needed].view(dtype).view(shape)
+
+    @staticmethod
+    def _check_size(name: str, memory: torch.Tensor, needed: int) -> None:
         if memory.numel() < needed:
             raise ValueError(f"the layer {name!r} needs {needed} bytes, but its tensor has {memory.numel()}")
-        return memory[:needed].view(dtype).view(shape)
+
+    def get_kv_caches(self) -> Mapping[str, torch.Tensor]:
+        """Return the cache of each layer, by layer name."""
+        return {} if self._cache is None else self._cache.by_layer
 
     def compile_or_warm_up_model(self) -> None:
         """Run the largest step once, so that the first request does not pay for lazy initialisation."""
@@ -330,60 +352,59 @@ class DeviceWorker(WorkerBase):
         """
         if not requests:
             return StepOutput(next_token_ids={})
-        if self._kv_cache_config is None:
+        if self._cache is None:
             raise RuntimeError("the KV cache was not initialised: call initialize_from_config first")
-        self._check_tokens([token for request in requests for token in request.token_ids])
-        logits = self._run(requests, self._kv_cache_config, self._kv_caches)
-        ends = torch.tensor([len(r.token_ids) for r in requests], device=logits.device).cumsum(0)
-        likeliest = numbers(logits[ends - 1].argmax(-1))
+        self._check(requests)
+        likeliest = numbers(self._run(requests, self._cache).argmax(-1))
+        if not likeliest:
+            # The platform gathers logits to another rank.
+            return StepOutput(next_token_ids={})
         names = [request.request_id for request in requests]
         return StepOutput(next_token_ids=dict(zip(names, likeliest, strict=True)))
 
-    def _run(
-        self, requests: Sequence[StepRequest], layout: KVCacheConfig, caches: Mapping[str, torch.Tensor]
-    ) -> torch.Tensor:
+    def _run(self, requests: Sequence[StepRequest], cache: CacheOfLayers) -> torch.Tensor:
+        """Return the logits of the last token of each request, or no rows at all."""
         model, device = self._loaded(), self._started()[0]
-        ids, positions, metadata = self._batch(requests, layout, device)
-        if self._own_model:
-            # A model of the engine's sets the forward context itself.
-            self.forward_context = self.platform.set_additional_forward_context(
-                attn_metadata=metadata,
-                vllm_config=self.vllm_config,
-                dp_metadata=None,
-                num_tokens=ids.shape[0],
-                num_tokens_across_dp=None,
-                cudagraph_runtime_mode=self.vllm_config.compilation_config.cudagraph_mode,
-                batch_descriptor=None,
-                ubatch_slices=None,
-            )
         with _as_context(self.platform, self.platform.inference_mode()):
-            return model.run(ids, positions, metadata, caches)
-
-    def _batch(
-        self, requests: Sequence[StepRequest], layout: KVCacheConfig, device: torch.device
-    ) -> tuple[torch.Tensor, torch.Tensor, dict[str, AttentionMetadata]]:
-        ids = [token for request in requests for token in request.token_ids]
-        positions = [
-            request.num_computed_tokens + i for request in requests for i in range(len(request.token_ids))
-        ]
-        metadata: dict[str, AttentionMetadata] = {}
-        layers = self._loaded().layers()
-        for group in layout.kv_cache_groups:
-            batch = _common_metadata(requests, group.kv_cache_spec.block_size, layout.num_blocks, device)
-            builder = (
-                layers[group.layer_names[0]]
-                .get_attn_backend()
-                .get_builder_cls()(group.kv_cache_spec, group.layer_names, self.vllm_config, device)
+            ids, positions, metadata, last = make_batch(requests, cache, device)
+            lora_ids = (
+                [r.lora_id for r in requests for _ in r.token_ids] if self._has_adapters(requests) else ()
             )
-            built: AttentionMetadata = builder.build(0, batch)
-            metadata.update(dict.fromkeys(group.layer_names, built))
-        return torch.tensor(ids, device=device), torch.tensor(positions, device=device), metadata
+            if self._own_model:
+                # A model of the engine's sets the forward context itself.
+                self.forward_context = self.platform.set_additional_forward_context(
+                    attn_metadata=metadata,
+                    vllm_config=self.vllm_config,
+                    dp_metadata=None,
+                    num_tokens=ids.shape[0],
+                    num_tokens_across_dp=None,
+                    cudagraph_runtime_mode=self.vllm_config.compilation_config.cudagraph_mode,
+                    batch_descriptor=None,
+                    ubatch_slices=None,
+                )
+            details = StepDetails(logit_rows=last, lora_ids=lora_ids)
+            return model.run(ids, positions, metadata, cache.by_layer, details)
 
-    def _check_tokens(self, ids: Sequence[int]) -> None:
+    @staticmethod
+    def _has_adapters(requests: Sequence[StepRequest]) -> bool:
+        return any(request.lora_id for request in requests)
+
+    def _check(self, requests: Sequence[StepRequest]) -> None:
+        """Refuse tokens that the model does not know, and adapters where there are none.
+
+        Raises:
+            ValueError: naming the request or the token.
+        """
         vocabulary = self._model_config().vocab_size
-        wrong = [token for token in ids if not 0 <= token < vocabulary]
-        if wrong:
-            raise ValueError(f"expected tokens from 0 to {vocabulary - 1}, got {wrong[0]}")
+        for request in requests:
+            if request.lora_id and (self._own_model or self.vllm_config.lora_config is None):
+                raise ValueError(
+                    f"request {request.request_id!r} asks for adapter {request.lora_id}, but lora_config is None"
+                )
+            ids = request.token_ids
+            if ids and not (min(ids) >= 0 and max(ids) < vocabulary):
+                wrong = next(token for token in ids if not 0 <= token < vocabulary)
+                raise ValueError(f"expected tokens from 0 to {vocabulary - 1}, got {wrong}")
 
     # --- state
 
@@ -402,8 +423,8 @@ class DeviceWorker(WorkerBase):
             self.communicator.destroy()
         for name in self.model.layers() if self.model is not None else ():
             self.vllm_config.compilation_config.static_forward_context.pop(name, None)
-        self.communicator, self.model, self._kv_cache_config = None, None, None
-        self._groups, self._kv_caches = [], {}
+        self.communicator, self.model, self._cache = None, None, None
+        self._groups = []
 
     def _started(self) -> tuple[torch.device, DeviceCommunicatorBase]:
         if self.device is None or self.communicator is None:
@@ -447,46 +468,4 @@ def _as_context(platform: NativePlatform, answer: object) -> AbstractContextMana
     raise TypeError(
         f"inference_mode of {type(platform).__name__} answered {answer!r}; expected a context manager, such "
         "as torch.inference_mode() or torch.no_grad()"
-    )
-
-
-def _common_metadata(
-    requests: Sequence[StepRequest], block_size: int, num_blocks: int, device: torch.device
-) -> CommonAttentionMetadata:
-    """Turn the requests of a step into tensors.
-
-    Raises:
-        ValueError: a request has no tokens, too few blocks, or a block that does not exist.
-    """
-    starts, lengths, slots = [0], list[int](), list[int]()
-    for request in requests:
-        total = request.num_computed_tokens + len(request.token_ids)
-        blocks = request.block_ids
-        if not request.token_ids or request.num_computed_tokens < 0:
-            raise ValueError(f"request {request.request_id!r} has no tokens in this step, or a negative past")
-        if len(blocks) * block_size < total:
-            raise ValueError(
-                f"request {request.request_id!r} has {len(blocks)} blocks of {block_size} tokens, too few for {total}"
-            )
-        if any(not 0 <= block < num_blocks for block in blocks):
-            raise ValueError(
-                f"request {request.request_id!r} has blocks {list(blocks)}; expected 0 to {num_blocks - 1}"
-            )
-        starts.append(starts[-1] + len(request.token_ids))
-        lengths.append(total)
-        slots += [
-            blocks[i // block_size] * block_size + i % block_size
-            for i in range(request.num_computed_tokens, total)
-        ]
-    widest = max(len(request.block_ids) for request in requests)
-    table = [[*request.block_ids, *[0] * (widest - len(request.block_ids))] for request in requests]
-    return CommonAttentionMetadata(
-        query_start_loc=torch.tensor(starts, dtype=torch.int32, device=device),
-        seq_lens=torch.tensor(lengths, dtype=torch.int32, device=device),
-        block_table=torch.tensor(table, dtype=torch.int32, device=device),
-        slot_mapping=torch.tensor(slots, dtype=torch.int64, device=device),
-        num_reqs=len(requests),
-        num_actual_tokens=starts[-1],
-        max_query_len=max(len(request.token_ids) for request in requests),
-        max_seq_len=max(lengths),
     )

@@ -1,0 +1,208 @@
+"""The command line: generates for prompts, and shows which hook ran where and when."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reference_engine.cli_text import Text
+    from reference_engine.engine import Engine
+    from reference_engine.scheduler import Result
+
+logger = logging.getLogger(__name__)
+
+PROG = "python -m reference_engine"
+FAILED, INTERRUPTED = 1, 130
+"""Exit statuses, beside argparse's 2 for what it refuses itself."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        argv: without the program's name; None takes the process's own.
+
+    Returns:
+        The exit status.
+    """
+    given = list(sys.argv[1:] if argv is None else argv)
+    try:
+        namespace = _parser(given).parse_args(given)
+        status: int = namespace.run(namespace)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has enough; nothing is to be written when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        logger.debug("the command failed", exc_info=True)
+        _say(f"error: {one_line(error)}")
+        return FAILED
+    return status
+
+
+def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
+    """Make the parser; the platform and the plugins are asked for the command that needs them only."""
+    parser = argparse.ArgumentParser(prog=PROG, description="A small engine over any platform.")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    generate = commands.add_parser(
+        "generate",
+        help="generate tokens for prompts",
+        description="Generate greedily for one or more prompts. Results go to stdout, progress to stderr.",
+    )
+    devices = commands.add_parser(
+        "devices",
+        help="show the platform and its devices",
+        description="Show what the platform says of itself, of its devices and of this machine.",
+    )
+    command = next((word for word in given if not word.startswith("-")), "")
+    if command == "generate":
+        _add_generate(generate)
+    devices.set_defaults(run=_devices)
+    devices.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _add_generate(parser: argparse.ArgumentParser) -> None:
+    from reference_engine.args import add_cli_args
+
+    add = parser.add_argument
+    add("--prompt", action="append", default=[], metavar="TEXT", help="a text; may be repeated")
+    add("--prompt-ids", action="append", default=[], type=_ids, metavar="1,2,3", help="tokens of a prompt")
+    add("--max-tokens", type=_positive, default=16, help="tokens to generate for each prompt")
+    add("--lora-id", type=int, default=0, help="number of the adapter for all prompts; 0 for none")
+    add("--trace-hooks", action="store_true", help="show which hook ran when, in which process")
+    add("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_generate)
+    add_cli_args(parser)
+
+
+def _ids(text: str) -> list[int]:
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() and part.strip().isascii() for part in parts):
+        raise argparse.ArgumentTypeError(f"expected token numbers such as 1,2,3, got {text!r}")
+    return [int(part) for part in parts]
+
+
+def _positive(text: str) -> int:
+    from reference_engine.args import positive
+
+    return positive(text)
+
+
+def one_line(error: BaseException) -> str:
+    """Return what an exception says, without traceback and line breaks; its kind where it says nothing."""
+    text = str(error).partition("\nTraceback (most recent call last)")[0].partition("; it was here:")[0]
+    notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, str)]
+    text = " ".join(" ".join([text, *(f"({note})" for note in notes)]).split())
+    plain = isinstance(error, (ValueError, OSError, RuntimeError, ImportError))
+    return text if text and plain else f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
+def _out(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"reference_engine: {text}\n")
+        sys.stderr.flush()
+
+
+def _generate(namespace: argparse.Namespace) -> int:
+    from platform_abc.requests import SamplingParams
+    from reference_engine.args import EngineArgs
+    from reference_engine.cli_text import text_of
+    from reference_engine.engine import Engine
+
+    args = EngineArgs.from_cli_args(namespace)
+    if not namespace.prompt and not namespace.prompt_ids:
+        raise ValueError("expected at least one --prompt or --prompt-ids")
+    if namespace.trace_hooks:
+        from reference_engine.cli_table import require_rich
+
+        require_rich()
+    text = text_of(args.model) if namespace.prompt else None
+    prompts: list[list[int]] = [text.encode(one) for one in namespace.prompt] if text is not None else []
+    prompts += namespace.prompt_ids
+    start = time.perf_counter()
+    _say(f"starting: executor {args.executor}, {args.tensor_parallel_size} worker(s)")
+    with Engine(args, traced=namespace.trace_hooks) as engine:
+        started = time.perf_counter()
+        _say(f"started in {started - start:.1f} s")
+        progress = _Progress(len(prompts))
+        results = engine.generate(
+            prompts,
+            SamplingParams(max_tokens=namespace.max_tokens, temperature=0.0),
+            lora_ids=[namespace.lora_id] * len(prompts),
+            progress=progress,
+        )
+        seconds = time.perf_counter() - started
+        tokens = sum(len(one.tokens) for one in results)
+        _say(f"{tokens} tokens in {seconds:.2f} s, {tokens / seconds:.1f} tokens/s")
+        _print_results(namespace, prompts, results, text)
+        if namespace.trace_hooks:
+            _print_trace(engine)
+    return FAILED if any(one.error for one in results) else 0
+
+
+class _Progress:
+    """Says how many prompts are done, and what became of those that could not be.
+
+    Args:
+        total: number of prompts.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.done = 0
+
+    def __call__(self, result: Result) -> None:
+        self.done += 1
+        what = f"error: {result.error}" if result.error else f"{len(result.tokens)} tokens"
+        _say(f"{self.done} of {self.total} prompts done: {what}")
+
+
+def _print_results(
+    namespace: argparse.Namespace,
+    prompts: Sequence[Sequence[int]],
+    results: Sequence[Result],
+    text: Text | None,
+) -> None:
+    entries: list[dict[str, Any]] = []
+    for place, (prompt, result) in enumerate(zip(prompts, results, strict=True)):
+        entry: dict[str, Any] = {"prompt_ids": list(prompt), "token_ids": list(result.tokens)}
+        if text is not None and place < len(namespace.prompt):
+            entry |= {"prompt": namespace.prompt[place], "text": text.decode(result.tokens)}
+        entries.append(entry | {"error": result.error or None})
+    if namespace.json:
+        _out(json.dumps(entries))
+        return
+    for entry in entries:
+        if entry["error"] is None:
+            _out(entry.get("text", ",".join(map(str, entry["token_ids"]))))
+
+
+def _print_trace(engine: Engine) -> None:
+    from reference_engine.cli_table import print_trace
+
+    print_trace(engine.moments())
+
+
+def _devices(namespace: argparse.Namespace) -> int:
+    from reference_engine.device_facts import facts, lines
+
+    found = facts()
+    _out(json.dumps(found) if namespace.json else "\n".join(lines(found)))
+    return 0

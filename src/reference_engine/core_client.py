@@ -1,0 +1,298 @@
+"""How the front end reaches its engine core: in this process, or in one of its own.
+
+Several threads may wait for results at once. When the engine fails, each of them gets the error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import threading
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Protocol
+
+from reference_engine.child import CALL_SECONDS, END_SECONDS, ProcessFailed
+from reference_engine.hook_watch import EngineFailed
+
+if TYPE_CHECKING:
+    from reference_engine.child import Child
+    from reference_engine.engine_core import EngineCore
+    from reference_engine.input_processor import Request
+    from reference_engine.scheduler import Result
+    from reference_engine.trace import Moment
+
+Progress = Callable[["Result"], None]
+"""Called with each result as it comes."""
+
+
+class CoreClient(Protocol):
+    """The engine core, as the front end sees it."""
+
+    def run(self, requests: Sequence[Request], progress: Progress | None = None) -> list[Result]:
+        """Run requests to their end, together with those of other threads.
+
+        Raises:
+            EngineFailed: the engine ended.
+        """
+        ...
+
+    def traces(self) -> list[Moment]:
+        """Return what was noted in processes beside this one."""
+        ...
+
+    def check_health(self) -> None:
+        """Return at once if a step can run."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """Let everybody who waits, and who comes later, get this error."""
+        ...
+
+    def close(self, *, failed: bool) -> None:
+        """End the engine core and its workers."""
+        ...
+
+
+class _Waiting:
+    """The requests that somebody waits for, and the error that has ended them all."""
+
+    def __init__(self) -> None:
+        self._futures: dict[str, Future[Result]] = {}
+        self._lock = threading.Lock()
+        self.failure: BaseException | None = None
+
+    def add(self, requests: Sequence[Request], progress: Progress | None) -> dict[str, Future[Result]]:
+        """Make a future for each request.
+
+        Args:
+            requests: with names that no other has.
+            progress: called with each result.
+
+        Raises:
+            EngineFailed: the engine has ended.
+        """
+        with self._lock:
+            if self.failure is not None:
+                raise own_copy(self.failure)
+            new: dict[str, Future[Result]] = {request.request_id: Future() for request in requests}
+            self._futures.update(new)
+        if progress is not None:
+            for future in new.values():
+                future.add_done_callback(functools.partial(_report, progress))
+        return new
+
+    def done(self, results: Sequence[Result]) -> None:
+        """Hand results to those who wait; one that was aborted is dropped."""
+        for result in results:
+            with self._lock:
+                future = self._futures.pop(result.request_id, None)
+            if future is not None:
+                future.set_result(result)
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Drop requests that nobody waits for any more."""
+        with self._lock:
+            for name in names:
+                self._futures.pop(name, None)
+
+    def fail(self, error: BaseException) -> None:
+        """End all with an error; the first one counts."""
+        with self._lock:
+            self.failure = self.failure or error
+            left, self._futures = self._futures, {}
+        for future in left.values():
+            future.set_exception(own_copy(self.failure))
+
+
+def _report(progress: Progress, future: Future[Result]) -> None:
+    if future.exception() is None:
+        progress(future.result())
+
+
+def own_copy(error: BaseException) -> EngineFailed:
+    """Return an error of this thread's own, so that tracebacks of several do not mix."""
+    if isinstance(error, EngineFailed):
+        return type(error)(*error.args)
+    notes = ", ".join(getattr(error, "__notes__", ()))
+    made = EngineFailed(f"the engine ended: {type(error).__name__}: {error}{f' ({notes})' if notes else ''}")
+    made.__cause__ = error
+    return made
+
+
+class InProcessCore:
+    """The engine core in this process: those who wait take turns to run a step for all.
+
+    Args:
+        core: started.
+    """
+
+    def __init__(self, core: EngineCore) -> None:
+        self._core = core
+        self._waiting = _Waiting()
+        self._turn = threading.Condition()
+        self._stepping = False
+        self._new: list[Request] = []
+        self._gone: list[str] = []
+
+    def run(self, requests: Sequence[Request], progress: Progress | None = None) -> list[Result]:
+        """Run requests to their end, together with those of other threads.
+
+        Raises:
+            EngineFailed: the engine ended in another thread; where it ends here, the exception itself passes.
+        """
+        futures = self._waiting.add(requests, progress)
+        with self._turn:
+            self._new += requests
+        try:
+            while self._take_turn(futures.values()):
+                try:
+                    self._step()
+                finally:
+                    with self._turn:
+                        self._stepping = False
+                        self._turn.notify_all()
+        except Exception as error:
+            self.fail(error)
+            raise
+        except BaseException:
+            # Ctrl-C: the requests of other threads go on. A step that it has cut short is run again.
+            self._waiting.forget(list(futures))
+            with self._turn:
+                self._gone += futures
+            raise
+        return [future.result() for future in futures.values()]
+
+    def _take_turn(self, futures: Collection[Future[Result]]) -> bool:
+        """Wait for these results or for the turn to run a step; say whether it is the turn."""
+        with self._turn:
+            while True:
+                if self._waiting.failure is not None or all(future.done() for future in futures):
+                    return False
+                if not self._stepping:
+                    self._stepping = True
+                    return True
+                self._turn.wait()
+
+    def _step(self) -> None:
+        with self._turn:
+            new, gone, self._new, self._gone = self._new, self._gone, [], []
+        self._waiting.done(self._core.add(new))
+        self._core.scheduler.abort(gone)
+        if self._core.busy:
+            self._waiting.done(self._core.step())
+
+    def traces(self) -> list[Moment]:
+        """Return nothing: this process's own trace has it all."""
+        return []
+
+    def check_health(self) -> None:
+        """Return at once if a step can run."""
+        self._core.executor.check_health()
+
+    def fail(self, error: BaseException) -> None:
+        """Let everybody who waits, and who comes later, get this error."""
+        self._waiting.fail(error)
+        with self._turn:
+            self._turn.notify_all()
+
+    def close(self, *, failed: bool) -> None:
+        """End the worker, once no step runs; after a failure nobody waits for that."""
+        self.fail(EngineFailed("the engine was closed"))
+        if not failed:
+            with self._turn:
+                self._turn.wait_for(lambda: not self._stepping, END_SECONDS)
+        self._core.close()
+
+
+class ProcessCore:
+    """The engine core in a process of its own; a thread takes what it sends.
+
+    Args:
+        child: started.
+    """
+
+    def __init__(self, child: Child) -> None:
+        self._child = child
+        self._waiting = _Waiting()
+        self._answers: dict[int, Future[Any]] = {}
+        self._numbers = itertools.count()
+        self._sending = threading.Lock()
+        self._closing = False
+        self._reader = threading.Thread(target=self._read, name="engine core's answers", daemon=True)
+        self._reader.start()
+
+    def run(self, requests: Sequence[Request], progress: Progress | None = None) -> list[Result]:
+        """Run requests to their end, together with those of other threads.
+
+        Raises:
+            EngineFailed: the engine core or a worker raised, died or hung.
+        """
+        futures = self._waiting.add(requests, progress)
+        try:
+            self._send("add", list(requests))
+            return [future.result() for future in futures.values()]
+        except EngineFailed:
+            raise
+        except BaseException:
+            self._waiting.forget(list(futures))
+            with contextlib.suppress(EngineFailed):
+                self._send("abort", list(futures))
+            raise
+
+    def traces(self) -> list[Moment]:
+        """Return what was noted in the engine core and in the workers."""
+        moments: list[Moment] = self._ask("trace")
+        return moments
+
+    def check_health(self) -> None:
+        """Return at once if a step can run."""
+        self._ask("check_health")
+
+    def _ask(self, name: str) -> Any:
+        if self._waiting.failure is not None:
+            raise own_copy(self._waiting.failure)
+        number = next(self._numbers)
+        future = self._answers[number] = Future[Any]()
+        self._send(name, number)
+        return future.result(CALL_SECONDS)
+
+    def _send(self, name: str, argument: object) -> None:
+        with self._sending:
+            try:
+                self._child.send(name, (argument,))
+            except ProcessFailed as error:
+                # What the engine core said before it ended tells more, and the reader knows it.
+                self._reader.join()
+                raise own_copy(self._waiting.failure or error) from error
+
+    def _read(self) -> None:
+        try:
+            while True:
+                kind, *rest = self._child.take("generate")
+                if kind == "done":
+                    self._waiting.done(rest[0])
+                    continue
+                number, ok, value = rest
+                future = self._answers.pop(number)
+                future.set_result(value) if ok else future.set_exception(ValueError(value))
+        except Exception as error:  # noqa: BLE001 - told to all who wait, whatever it is
+            self.fail(EngineFailed("the engine was closed") if self._closing else error)
+
+    def fail(self, error: BaseException) -> None:
+        """Let everybody who waits, and who comes later, get this error."""
+        self._waiting.fail(error)
+        for number in list(self._answers):
+            self._answers.pop(number).set_exception(own_copy(error))
+
+    def close(self, *, failed: bool) -> None:
+        """End the engine core, which ends its workers; one that failed gets no time for it."""
+        self._closing = True
+        if failed:
+            self._child.kill()
+        # Not by closing the connection: the thread that reads from it would go on waiting.
+        with contextlib.suppress(ProcessFailed):
+            self._child.send("end")
+        self._reader.join(END_SECONDS)
+        self._child.close(0 if failed else END_SECONDS)

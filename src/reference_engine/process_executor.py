@@ -1,0 +1,79 @@
+"""Workers as processes of this machine: one for each rank, started by spawn."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from platform_abc.timeline import Process
+from reference_engine import trace
+from reference_engine.child import CALL_SECONDS, END_SECONDS, START_SECONDS, Child, gather, pickle_config
+from reference_engine.executor import serve_worker
+
+if TYPE_CHECKING:
+    from platform_abc.config import EngineConfig
+    from reference_engine.child import ChildStart
+
+
+class WorkerProcesses:
+    """The worker processes of one engine core; the configuration goes there pickled.
+
+    Args:
+        config: the configuration; its world size is the number of workers.
+        parent: how the engine core was started, from which the workers inherit.
+
+    Raises:
+        ProcessFailed: a worker did not start; the others are ended.
+    """
+
+    def __init__(self, config: EngineConfig, parent: ChildStart) -> None:
+        size = config.parallel_config.world_size
+        pickled = pickle_config(config)
+        trace.step("the config is pickled")
+        self._children: list[Child] = []
+        try:
+            for rank in range(size):
+                start = attrs.evolve(
+                    parent,
+                    process=Process.WORKER,
+                    config=pickled,
+                    seconds=START_SECONDS,
+                    own_session=False,
+                    instance=rank,
+                    local_rank=rank,
+                    # A file is no port for which others could race.
+                    init_method=(Path(parent.folder) / "ranks").as_uri() if size > 1 else "",
+                )
+                self._children.append(Child(serve_worker, start))
+            gather(self._children, "start", START_SECONDS)
+        except BaseException:
+            self._end(0)
+            raise
+
+    def ask(self, name: str, *args: Any) -> list[Any]:
+        """Return what each worker answers, the first rank first.
+
+        Args:
+            name: a method of `InProcessExecutor`, or `trace`.
+            *args: its arguments, which are pickled.
+
+        Raises:
+            ProcessFailed: one raised, died or hung; all are ended.
+        """
+        for child in self._children:
+            child.send(name, args)
+        return gather(self._children, name, CALL_SECONDS)
+
+    def close(self) -> None:
+        """End the workers."""
+        self._end(END_SECONDS)
+
+    def _end(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        for child in self._children:
+            child.hang_up()
+        for child in self._children:
+            child.close(max(0.0, until - time.monotonic()))

@@ -1,0 +1,319 @@
+"""Workers as actors of Ray; imported only where the executor is `ray`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from platform_abc.errors import ConfigError
+from platform_abc.timeline import Process
+from reference_engine import trace
+from reference_engine.child import (
+    CALL_SECONDS,
+    START_SECONDS,
+    ChildStart,
+    Handler,
+    ProcessFailed,
+    failure_text,
+    pickle_config,
+    prepare,
+)
+from reference_engine.executor import serve_worker
+from reference_engine.hook_watch import HookWatch
+
+if TYPE_CHECKING:
+    from platform_abc.config import EngineConfig
+    from platform_abc.platform import Platform
+
+_OURS: Final = "PLATFORM_ABC_"
+_RESOURCES: Final[Mapping[str, str]] = {"CPU": "num_cpus", "GPU": "num_gpus"}
+"""Ray has arguments of their own for these two kinds of device."""
+
+
+def check_ray() -> None:
+    """Refuse Ray where it cannot be used, before any process is started.
+
+    Raises:
+        ConfigError: the platform has no name for its device in Ray.
+        RuntimeError: Ray is not installed.
+    """
+    from platforms import current_platform
+
+    if not current_platform.ray_device_key:
+        raise ConfigError(
+            f"executor = 'ray': {current_platform.device_name} cannot be used with Ray, since ray_device_key of "
+            f"{type(current_platform).__name__} is empty; take the executor 'processes'"
+        )
+    _ray()
+
+
+def _ray() -> Any:
+    """Import Ray, whose own annotations checkers know only where it is installed.
+
+    Raises:
+        RuntimeError: it is missing.
+    """
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise RuntimeError("executor = 'ray' needs Ray: pip install 'platform-abc[ray]'") from error
+
+
+def address_of_user() -> str:
+    """Return the address of the cluster to which this process is connected; empty if it is to none."""
+    ray = _ray()
+    return str(ray.get_runtime_context().gcs_address) if ray.is_initialized() else ""
+
+
+class _Actor:
+    """One worker, in a process of Ray's; it works in one thread and is watched by another."""
+
+    def __init__(self) -> None:
+        self._handler: Handler | None = None
+        self._watch: HookWatch | None = None
+        self._hung = threading.Event()
+        self._text = ""
+
+    def place(self, key: str) -> tuple[str, list[str], str]:
+        """Return the node, the devices that Ray has given to this actor, and the node's address."""
+        ray = _ray()
+        context = ray.get_runtime_context()
+        devices: Mapping[str, Sequence[object]] = context.get_accelerator_ids()
+        address: str = ray.util.get_node_ip_address()
+        return str(context.get_node_id()), [str(one) for one in devices.get(key, ())], address
+
+    def free_port(self) -> int:
+        """Return a port of this node that nobody uses now."""
+        import socket
+
+        with socket.socket() as probe:
+            probe.bind(("", 0))
+            return int(probe.getsockname()[1])
+
+    def start(self, start: ChildStart, environment: Mapping[str, str]) -> tuple[bool, Any]:
+        """Start the worker; whether it went well, and else why not."""
+        os.environ.update(environment)
+        self._watch = HookWatch(start.name, start.hook_seconds, self._hang)
+
+        def begin() -> None:
+            self._handler = prepare(serve_worker, start)
+
+        return self._watched(begin, start.seconds)
+
+    def ask(self, name: str, *args: Any) -> tuple[bool, Any]:
+        """Answer a call; whether it went well, and the answer or why not."""
+        handler = self._handler
+        if handler is None:
+            return False, "it has not been started"
+        return self._watched(
+            lambda: trace.moments() if name == "trace" else handler(name, args), CALL_SECONDS
+        )
+
+    def _watched(self, work: Callable[[], Any], seconds: float) -> tuple[bool, Any]:
+        assert self._watch is not None
+        with self._watch.watching(), self._watch.limited(seconds):
+            try:
+                answer = work()
+                pickle.dumps(answer)  # what does not travel would be Ray's error, without a name
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - sent to the engine core, which raises it
+                return False, failure_text(error)
+            return True, answer
+
+    def _hang(self, text: str) -> None:
+        self._text = text
+        self._hung.set()
+
+    def hung(self) -> str:
+        """Wait until something hangs, and return what."""
+        self._hung.wait()
+        return self._text
+
+
+class RayWorkers:
+    """The actors of one engine core, the first rank first.
+
+    Ray is started where the front end is not connected to one: on this machine, without dashboard, in a folder
+    of the engine's own. The engine core is no actor and so reserves no processor.
+
+    Args:
+        config: the configuration; its world size is the number of workers.
+        parent: how the engine core was started, from which the workers inherit.
+
+    Raises:
+        ConfigError: the cluster has fewer devices than workers.
+        ProcessFailed: a worker did not start.
+    """
+
+    def __init__(self, config: EngineConfig, parent: ChildStart) -> None:
+        from platforms import current_platform
+
+        self._ray = _ray()
+        self._watches: list[Any] = []
+        self._actors: list[Any] = []
+        self._started_ray = not parent.ray_address
+        self._connect(parent)
+        try:
+            self._start(config, parent, current_platform)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, parent: ChildStart) -> None:
+        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+        if parent.ray_address:
+            self._ray.init(address=parent.ray_address, **quiet)
+            return
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        self._ray.init(
+            address="local", include_dashboard=False, _temp_dir=str(Path(parent.folder) / "ray"), **quiet
+        )
+
+    def _start(self, config: EngineConfig, parent: ChildStart, platform: Platform) -> None:
+        size, key = config.parallel_config.world_size, platform.ray_device_key
+        there = int(self._ray.cluster_resources().get(key, 0))
+        if there < size:
+            raise ConfigError(
+                f"parallel_config.world_size = {size}: expected at most {there}, the {key} of the Ray cluster; each "
+                "worker takes one"
+            )
+        made = self._ray.remote(
+            **resources_of(key),
+            max_restarts=0,
+            concurrency_groups={"watch": 1},
+            runtime_env={"env_vars": environment_of(platform)},
+        )(_Actor)
+        self._actors = [made.remote() for _ in range(size)]
+        places = self._get([actor.place.remote(key) for actor in self._actors], "place", START_SECONDS)
+        order = sorted(range(size), key=lambda number: (places[number][2], places[number]))
+        self._actors = [self._actors[number] for number in order]
+        places = [places[number] for number in order]
+        nodes = [node for node, _, _ in places]
+        pickled = pickle_config(config)
+        trace.step("the config is pickled")
+        where = self._meeting(parent, nodes, places[0][2])
+        self._watches = [actor.hung.options(concurrency_group="watch").remote() for actor in self._actors]
+        self._ask_each(
+            "start",
+            [
+                (
+                    attrs.evolve(
+                        parent,
+                        process=Process.WORKER,
+                        config=pickled,
+                        seconds=START_SECONDS,
+                        instance=rank,
+                        local_rank=nodes[:rank].count(nodes[rank]),
+                        init_method=where,
+                        lifeline=None,
+                        own_session=False,
+                    ),
+                    visible_on(platform, places, nodes[rank]),
+                )
+                for rank in range(size)
+            ],
+        )
+
+    def _meeting(self, parent: ChildStart, nodes: Sequence[str], address: str) -> str:
+        """Return where the ranks meet: in a file on one machine, at a port of the first rank's otherwise."""
+        if len(nodes) == 1:
+            return ""
+        if set(nodes) == {str(self._ray.get_runtime_context().get_node_id())}:
+            return (Path(parent.folder) / "ranks").as_uri()
+        (port,) = self._get([self._actors[0].free_port.remote()], "free_port", CALL_SECONDS)
+        return f"tcp://{address}:{port}"
+
+    def ask(self, name: str, *args: Any) -> list[Any]:
+        """Return what each worker answers, the first rank first.
+
+        Args:
+            name: a method of `InProcessExecutor`, or `trace`.
+            *args: its arguments, which are pickled.
+
+        Raises:
+            ProcessFailed: one raised, died or hung.
+        """
+        return self._ask_each("ask", [(name, *args)] * len(self._actors))
+
+    def _ask_each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        name = method if method == "start" else arguments[0][0]
+        asked = [
+            getattr(actor, method).remote(*args) for actor, args in zip(self._actors, arguments, strict=True)
+        ]
+        return [value for _, value in self._get(asked, name, max(START_SECONDS, CALL_SECONDS))]
+
+    def _get(self, asked: Sequence[Any], name: str, seconds: float) -> list[Any]:
+        """Wait for answers, and for what hangs or dies meanwhile.
+
+        Raises:
+            ProcessFailed: a worker died, hung, or answered that it failed.
+        """
+        left, watches = list(asked), self._watches
+        while left:
+            done, _ = self._ray.wait([*left, *watches], num_returns=1, timeout=seconds)
+            if not done:
+                raise ProcessFailed(f"the worker processes did not answer {name!r} within {seconds:g} s")
+            for one in done:
+                rank = (watches if one in watches else list(asked)).index(one)
+                try:
+                    value = self._ray.get(one)
+                except self._ray.exceptions.RayError as error:
+                    text = str(error).strip().split("\n", 1)[0]
+                    raise ProcessFailed(
+                        f"the {_name(rank)} process ended without an answer to {name!r}: {text}"
+                    ) from error
+                if one in watches:
+                    raise ProcessFailed(f"the {_name(rank)} process failed in {name!r}: {value}")
+                left.remove(one)
+                if isinstance(value, tuple) and value[:1] == (False,):
+                    raise ProcessFailed(f"the {_name(rank)} process failed in {name!r}: {value[1]}")
+        return list(self._ray.get(list(asked)))
+
+    def close(self) -> None:
+        """End the workers, and Ray where it was started here."""
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._actors = []
+        self._ray.shutdown()
+
+
+def _name(rank: int) -> str:
+    return f"worker {rank}" if rank else "worker"
+
+
+def visible_on(platform: Platform, places: Sequence[tuple[str, list[str], str]], node: str) -> dict[str, str]:
+    """Let each worker of a node see the devices of all of them, so that its local rank chooses its own.
+
+    Args:
+        platform: names the variable.
+        places: of each rank: node, devices, address.
+        node: the node.
+    """
+    devices = [device for where, given, _ in places for device in given if where == node]
+    return {platform.device_control_env_var: ",".join(devices)} if devices else {}
+
+
+def resources_of(key: str) -> dict[str, Any]:
+    """Return what one worker takes of the cluster: one device of the platform's kind."""
+    if key in _RESOURCES:
+        return {"num_cpus": 0} | {_RESOURCES[key]: 1}
+    return {"num_cpus": 0, "resources": {key: 1}}
+
+
+def environment_of(platform: Platform) -> dict[str, str]:
+    """Return the variables of the workers, which may live on other machines.
+
+    The engine's own, those that the platform names, and those that keep Ray from choosing devices.
+    """
+    names = [name for name in os.environ if name.startswith(_OURS)]
+    names += [*platform.additional_env_vars, platform.device_control_env_var]
+    found = {name: os.environ[name] for name in names if name in os.environ}
+    found |= dict.fromkeys(platform.ray_noset_device_env_vars, "1")
+    return found | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

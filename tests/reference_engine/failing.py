@@ -1,0 +1,61 @@
+"""A general plugin of the tests: spoils one hook of the CPU platform in one process of an engine.
+
+Every process of an engine loads its general plugins, so the fault is there too where no fixture reaches.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "TESTS_SPOILED_HOOK"
+"""`{"hook": …, "how": "raise" | "hang" | "nonsense" | "kill", "process": …}` as JSON; `late raise`
+and so on spare the first calls."""
+
+
+def process_name() -> str:
+    """Which process of the engine this is: `front end`, `engine core`, `worker` or `worker 1`."""
+    import multiprocessing
+
+    if os.environ.get("TESTS_FRONT_END") == str(os.getpid()):
+        return "front end"
+    return multiprocessing.current_process().name
+
+
+def spoil() -> None:
+    """Replace the hook, if this is the process."""
+    wanted: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
+    if not wanted or wanted["process"] != process_name():
+        return
+    from platforms.cpu import CpuPlatform
+
+    name = wanted["hook"]
+    how = wanted["how"].removeprefix("late ")
+    fine = getattr(CpuPlatform, name)
+    calls: list[int] = []
+
+    def hook(_cls: type, *args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        if wanted["how"] != how and len(calls) < 20:
+            return fine(*args, **kwargs)
+        if how == "raise":
+            raise KeyError("seeded")
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        while how == "hang":
+            time.sleep(60)
+        return object()
+
+    setattr(CpuPlatform, name, classmethod(hook))
+
+
+def install(folder: Path) -> None:
+    """Write the metadata of a distribution with this plugin into a folder of the search path."""
+    info = folder / "tests_spoiler-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tests-spoiler\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[platform_abc.general_plugins]\nspoiler = {__name__}:spoil\n")
