@@ -14,9 +14,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal, Protocol, cast
-
-import attrs
+from typing import Final, Literal, NamedTuple, Protocol, cast
 
 from platforms.common import is_installed
 
@@ -35,8 +33,7 @@ _BACKENDS: Final[Mapping[str, tuple[str, ...]]] = {
 """Triton's own names of its backends, by kind."""
 
 
-@attrs.frozen
-class TritonState:
+class TritonState(NamedTuple):  # cheap to define: the first read of `current_platform` imports this
     """Whether kernels run.
 
     Args:
