@@ -104,16 +104,27 @@ def test_each_request_of_a_batch_gets_what_merged_weights_give(use_platform: Use
 
 
 def test_two_ranks_divide_weights_and_adapters(use_platform: Use, tmp_path: Path) -> None:
-    """Outputs or inputs, biases, and a vocabulary of an odd number of tokens: the tokens are those of one rank."""
+    """The tokens are those of one rank: of two models, and whether or not all ranks get the logits.
+
+    One with biases, a vocabulary of an odd number of tokens and adapters; and one with a state-space layer
+    and a key head that both ranks keep.
+    """
     use_platform()
-    fields = {"vocab_size": 97, "attention_bias": True, "mlp_bias": True}
-    folder = ranks.write_config(tmp_path / "model", **fields)
-    more = {"enable_lora": True, "lora_modules": [str(save(tmp_path / "adapter", pairs(1, vocabulary=97)))]}
-    worker = ranks.start({"model": folder, "dtype": "float32", **more})
-    alone = ranks.generate(worker, PROMPTS, 6, lora_ids=(1, 0, 1, 0))
-    assert alone[0] != alone[3]
-    both = ranks.run(2, tmp_path, folder, PROMPTS, 6, lora_ids=(1, 0, 1, 0), **more)
-    assert both == [alone, alone]
+    odd = ranks.write_config(tmp_path / "odd", vocab_size=97, attention_bias=True, mlp_bias=True)
+    kinds = ["full_attention", "mamba", "full_attention"]
+    state = ranks.write_config(tmp_path / "state", num_key_value_heads=1, layer_types=kinds)
+    modules = [str(save(tmp_path / "adapter", pairs(1, vocabulary=97)))]
+    args: dict[str, Any] = {"dtype": "float32", "num_gpu_blocks_override": 64}
+    adapted = {**args, "model": odd, "enable_lora": True, "lora_modules": modules}
+    jobs = [
+        ranks.Job(prompts=PROMPTS, steps=6, args=adapted, lora_ids=(1, 0, 1, 0)),
+        ranks.Job(prompts=PROMPTS, steps=12, args={**args, "model": state}, everywhere=False),
+    ]
+    alone = [
+        ranks.generate(ranks.start(job.args), job.prompts, job.steps, lora_ids=job.lora_ids) for job in jobs
+    ]
+    assert alone[0][0] != alone[0][3]
+    assert ranks.run(2, tmp_path, jobs) == [alone, alone]
 
 
 @pytest.mark.parametrize(
