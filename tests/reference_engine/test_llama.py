@@ -92,7 +92,7 @@ PROMPTS = [[1, 2, 3], [5, 6, 7, 8, 9, 10], [4], list(range(40)), [90, 3], [7] * 
 
 def generate(folder: Path | str, prompts: list[list[int]] = PROMPTS, most: int = 64, **args: Any) -> Any:
     with Engine(EngineArgs(model=str(folder), num_gpu_blocks_override=4096, **args)) as engine:
-        results = engine.generate(prompts, SamplingParams(max_tokens=most))
+        results = engine.generate(prompts, SamplingParams(max_tokens=most, ignore_eos=True))
     assert [result.error for result in results] == [""] * len(prompts)
     return [tuple(result.tokens) for result in results]
 
