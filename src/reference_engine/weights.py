@@ -154,7 +154,7 @@ def open_safetensors(path: Path) -> Any:
         from safetensors import SafetensorError, safe_open
     except ImportError as error:
         raise ConfigError(
-            f"{path}: reading it needs safetensors: pip install 'platform-abc[torch]' safetensors"
+            f"{path}: reading it needs safetensors: pip install 'platform-abc[torch]'"
         ) from error
     try:
         return safe_open(str(path), framework="pt", device="cpu")
