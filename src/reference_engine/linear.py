@@ -142,8 +142,10 @@ def multiply(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = 
     if not 0 < rows <= (_FEW if outputs >= inputs else _FEWER):
         return linear(x, weight, bias)
     # Copied, not expanded: the kernel is quick only where both lie along the inputs.
-    doubled = x.contiguous() if rows > 1 else torch.cat((x, x))
-    product = (weight @ doubled.t())[:, :rows].t().contiguous()
+    if rows > 1:
+        product = torch.mm(weight, x.contiguous().t()).t().contiguous()
+    else:
+        product = torch.mm(weight, torch.cat((x, x)).t())[:, 0].unsqueeze(0).contiguous()
     return product if bias is None else product + bias
 
 

@@ -262,24 +262,38 @@ def shape_of(model: ModelConfig, ranks: int) -> LlamaShape:
         vocab_size=model.vocab_size,
         kinds=kinds,
         windows=[None if kind == "full_attention" else window for kind in types],
-        epsilon=float(described.get("rms_norm_eps") or 1e-6),
-        rope=_rope(described),
-        tied=bool(described.get("tie_word_embeddings", False)),
-        attention_bias=bool(described.get("attention_bias", False)),
-        mlp_bias=bool(described.get("mlp_bias", False)),
+        epsilon=_epsilon(described, where),
+        rope=_rope(described, where),
+        tied=_flag(described, "tie_word_embeddings", where),
+        attention_bias=_flag(described, "attention_bias", where),
+        mlp_bias=_flag(described, "mlp_bias", where),
     )
     _check_division(shape, ranks)
     return shape
 
 
-def _rope(described: Mapping[str, Any]) -> Mapping[str, Any]:
+def _flag(described: Mapping[str, Any], key: str, where: str) -> bool:
+    value = described.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise ConfigError(f"{where}.{key} = {value!r}: expected true or false")
+    return bool(value)
+
+
+def _epsilon(described: Mapping[str, Any], where: str) -> float:
+    value = described.get("rms_norm_eps", 1e-6)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
+        raise ConfigError(f"{where}.rms_norm_eps = {value!r}: expected a number from 0 to 1")
+    return float(value)
+
+
+def _rope(described: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """Return the rotary parameters, wherever the folder's generation keeps them."""
-    old: object = described.get("rope_scaling")
-    new: object = described.get("rope_parameters")
-    merged: dict[str, Any] = {"rope_theta": described.get("rope_theta") or 10000.0}
-    for part in (old, new):
-        if isinstance(part, dict):
-            merged |= cast("dict[str, Any]", part)
+    merged: dict[str, Any] = {"rope_theta": described.get("rope_theta", 10000.0)}
+    for key in ("rope_scaling", "rope_parameters"):
+        part: object = described.get(key)
+        if part is not None and not isinstance(part, dict):
+            raise ConfigError(f"{where}.{key} = {part!r}: expected an object of parameters, or null")
+        merged |= cast("dict[str, Any]", part or {})
     merged.setdefault("rope_type", merged.get("type") or "default")
     return merged
 

@@ -154,7 +154,7 @@ def open_safetensors(path: Path) -> Any:
         from safetensors import SafetensorError, safe_open
     except ImportError as error:
         raise ConfigError(
-            f"{path}: reading it needs safetensors: pip install 'platform-abc[torch]' safetensors"
+            f"{path}: reading it needs safetensors: pip install 'platform-abc[torch]'"
         ) from error
     try:
         return safe_open(str(path), framework="pt", device="cpu")
@@ -184,11 +184,13 @@ def weight_source(config: EngineConfig, model: str, seed: int) -> Source:
     index = folder / INDEX
     if index.is_file():
         return FolderSource(folder, _indexed(folder, index), index)
-    found = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
+    # Beside the usual one there may be others, with the same weights under other names.
+    usual = folder / "model.safetensors"
+    found = [usual] if usual.is_file() else sorted(folder.glob("*.safetensors"))
     if found:
         names = ((name, path) for path in found for name in open_safetensors(path).keys())  # noqa: SIM118
         return FolderSource(folder, dict(names))
-    others = sorted(folder.glob("*.bin")) + sorted(folder.glob("*.pt*")) if folder.is_dir() else []
+    others = sorted(folder.glob("*.bin")) + sorted(folder.glob("*.pt*"))
     if others or wanted == "safetensors":
         there = f"only {', '.join(path.name for path in others[:3])}" if others else "none"
         raise ConfigError(

@@ -8,6 +8,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from tests.reference_engine import llama_folder
 
 BLOCKS = 6
@@ -68,27 +70,52 @@ def generate(
     return [tuple(now[len(prompt) :]) for now, prompt in zip(tokens, prompts, strict=True)]
 
 
-def _rank(rank: int, size: int, given: dict[str, Any], answers: Any, tokens: Any) -> None:
+@attrs.frozen(kw_only=True)
+class Job:
+    """One thing that the ranks generate.
+
+    Args:
+        prompts: tokens of each prompt.
+        steps: new tokens of each.
+        args: of `EngineArgs`, the model among them.
+        everywhere: logits are gathered on all ranks.
+        lora_ids: adapter of each prompt.
+    """
+
+    prompts: list[list[int]]
+    steps: int
+    args: dict[str, Any]
+    everywhere: bool = True
+    lora_ids: tuple[int, ...] = ()
+
+
+def _rank(rank: int, size: int, folder: str, jobs: list[Job], answers: Any, tokens: Any) -> None:
     try:
         import torch
 
-        import platforms
-        from platforms.cpu import CpuPlatform
-
         torch.set_num_threads(1)
-        everywhere = given["everywhere"]
-        kind = type("Gathering", (CpuPlatform,), {"use_all_gather": classmethod(lambda _cls: everywhere)})
-        vars(platforms)["current_platform"] = kind()
-        args = {"model": given["model"], "dtype": "float32", "tensor_parallel_size": size}
-        worker = start({**args, **given["args"], "num_gpu_blocks_override": 64}, rank, given["url"])
-        if not everywhere:
-            _follow(worker, rank, tokens)
-        answers.put(
-            (rank, generate(worker, given["prompts"], given["steps"], lora_ids=given["lora_ids"]), "")
-        )
-        worker.shutdown()
+        found = [
+            _generate(rank, size, f"file://{folder}/meet-{number}", job, tokens)
+            for number, job in enumerate(jobs)
+        ]
+        answers.put((rank, found, ""))
     except BaseException:
         answers.put((rank, None, traceback.format_exc()))
+
+
+def _generate(rank: int, size: int, url: str, job: Job, tokens: Any) -> list[tuple[int, ...]]:
+    import platforms
+    from platforms.cpu import CpuPlatform
+
+    gathers = classmethod(lambda _cls: job.everywhere)
+    vars(platforms)["current_platform"] = type("Gathering", (CpuPlatform,), {"use_all_gather": gathers})()
+    args = {"dtype": "float32", "tensor_parallel_size": size, "num_gpu_blocks_override": 64, **job.args}
+    worker = start(args, rank, url)
+    if not job.everywhere:
+        _follow(worker, rank, tokens)
+    found = generate(worker, job.prompts, job.steps, lora_ids=job.lora_ids)
+    worker.shutdown()
+    return found
 
 
 def _follow(worker: Any, rank: int, tokens: Any) -> None:
@@ -108,45 +135,24 @@ def _follow(worker: Any, rank: int, tokens: Any) -> None:
     worker.execute_model = step
 
 
-def run(
-    size: int,
-    folder: Path,
-    model: str,
-    prompts: list[list[int]],
-    steps: int,
-    *,
-    everywhere: bool = True,
-    lora_ids: tuple[int, ...] = (),
-    **args: Any,
-) -> list[list[tuple[int, ...]]]:
-    """Return what each of `size` ranks generates.
+def run(size: int, folder: Path, jobs: list[Job]) -> list[list[list[tuple[int, ...]]]]:
+    """Return what each of `size` ranks generates, job by job.
 
     Args:
         size: ranks.
         folder: where they meet.
-        model: folder of the model.
-        prompts: tokens of each prompt.
-        steps: new tokens of each.
-        everywhere: logits are gathered on all ranks.
-        lora_ids: adapter of each prompt.
-        **args: more of `EngineArgs`.
+        jobs: what they do, one after the other.
     """
     context = mp.get_context("spawn")
     answers, tokens = context.Queue(), context.Queue()
-    given = {
-        "model": model,
-        "prompts": prompts,
-        "steps": steps,
-        "everywhere": everywhere,
-        "lora_ids": lora_ids,
-        "args": args,
-        "url": f"file://{folder}/meet",
-    }
-    processes = [context.Process(target=_rank, args=(r, size, given, answers, tokens)) for r in range(size)]
+    processes = [
+        context.Process(target=_rank, args=(rank, size, str(folder), jobs, answers, tokens))
+        for rank in range(size)
+    ]
     for process in processes:
         process.start()
     try:
-        found: dict[int, list[tuple[int, ...]]] = {}
+        found: dict[int, list[list[tuple[int, ...]]]] = {}
         for _ in processes:
             rank, answer, error = answers.get(timeout=180)
             assert not error, error

@@ -1,4 +1,4 @@
-"""Facts about the Llama family: its tokens are those of transformers, whole or in shares."""
+"""Facts about the Llama family: its tokens are those of transformers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from platform_abc.requests import SamplingParams
 from reference_engine.args import EngineArgs
 from reference_engine.engine import Engine
 from reference_engine.llama import build_model
-from tests.reference_engine import llama_folder, ranks
+from tests.reference_engine import llama_folder
 
 Use = Callable[..., Any]
 CPU = torch.device("cpu")
@@ -160,15 +160,6 @@ def test_bfloat16_and_any_block_size_choose_the_same_where_choices_are_clear(
     for size in (1, 16, 48):
         for dtype in ("float32", "bfloat16"):
             assert generate(tmp_path, prompts, 10, dtype=dtype, block_size=size) == expected
-
-
-def test_two_ranks_generate_what_one_does(use_platform: Use, tmp_path: Path) -> None:
-    """With a state-space layer, a key head that both ranks keep, and logits that only the first rank gets."""
-    use_platform()
-    kinds = ["full_attention", "mamba", "full_attention"]
-    folder = ranks.write_config(tmp_path / "model", num_key_value_heads=1, layer_types=kinds)
-    alone = generate(folder, PROMPTS[:3], 12, dtype="float32")
-    assert ranks.run(2, tmp_path, folder, PROMPTS[:3], 12, everywhere=False) == [alone, alone]
 
 
 def test_dummy_weights_do_not_depend_on_the_process(use_platform: Use) -> None:

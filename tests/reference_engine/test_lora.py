@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,53 +12,13 @@ import torch
 from platform_abc.components.lora import LoRAMapping
 from platform_abc.config import LoRAConfig
 from platform_abc.errors import ConfigError
-from reference_engine.adapter_folder import Adapter, read_adapter
+from reference_engine.adapter_folder import Adapter
 from reference_engine.lora import AdapterSlots
 from tests.reference_engine import components, ranks
+from tests.reference_engine.adapters import LAYER, pairs, save
 
 Use = Callable[..., Any]
 PROMPTS = [[1, 2, 3], [5, 6, 7, 8], [4], [1, 2, 3]]
-LAYER = "model.layers.1"
-PROJECTIONS = {
-    f"{LAYER}.self_attn.q_proj": (48, 48),
-    f"{LAYER}.self_attn.v_proj": (16, 48),
-    f"{LAYER}.self_attn.o_proj": (48, 48),
-    f"{LAYER}.mlp.gate_proj": (112, 48),
-    f"{LAYER}.mlp.down_proj": (48, 112),
-    "model.embed_tokens": (48, 96),
-    "lm_head": (96, 48),
-}
-"""Outputs and inputs of what the adapters change, in the model of `llama_folder.PLAIN`."""
-
-
-def pairs(seed: int, rank: int = 3, vocabulary: int = 96) -> Mapping[str, tuple[torch.Tensor, torch.Tensor]]:
-    make = torch.Generator().manual_seed(seed)
-    return {
-        name: (
-            torch.randn(rank, vocabulary if name == "model.embed_tokens" else inputs, generator=make) * 0.5,
-            torch.randn(vocabulary if name == "lm_head" else outputs, rank, generator=make) * 0.3,
-        )
-        for name, (outputs, inputs) in PROJECTIONS.items()
-    }
-
-
-def save(folder: Path, found: Mapping[str, tuple[torch.Tensor, torch.Tensor]], **config: Any) -> Path:
-    """Write an adapter as PEFT does."""
-    from safetensors.torch import save_file
-
-    folder.mkdir()
-    raw = {"peft_type": "LORA", "r": 3, "lora_alpha": 6, "bias": "none", **config}
-    (folder / "adapter_config.json").write_text(json.dumps(raw), encoding="utf-8")
-    tensors = {}
-    for name, (lora_a, lora_b) in found.items():
-        embedding = name.endswith("embed_tokens")
-        ends = (
-            (".lora_embedding_A", ".lora_embedding_B") if embedding else (".lora_A.weight", ".lora_B.weight")
-        )
-        for end, tensor in zip(ends, (lora_a, lora_b), strict=True):
-            tensors[f"base_model.model.{name}{end}"] = tensor.clone()
-    save_file(tensors, str(folder / "adapter_model.safetensors"))
-    return folder
 
 
 def merge(model: Any, found: Mapping[str, tuple[torch.Tensor, torch.Tensor]], scale: float) -> None:
@@ -104,16 +63,27 @@ def test_each_request_of_a_batch_gets_what_merged_weights_give(use_platform: Use
 
 
 def test_two_ranks_divide_weights_and_adapters(use_platform: Use, tmp_path: Path) -> None:
-    """Outputs or inputs, biases, and a vocabulary of an odd number of tokens: the tokens are those of one rank."""
+    """The tokens are those of one rank: of two models, and whether or not all ranks get the logits.
+
+    One with biases, a vocabulary of an odd number of tokens and adapters; and one with a state-space layer
+    and a key head that both ranks keep.
+    """
     use_platform()
-    fields = {"vocab_size": 97, "attention_bias": True, "mlp_bias": True}
-    folder = ranks.write_config(tmp_path / "model", **fields)
-    more = {"enable_lora": True, "lora_modules": [str(save(tmp_path / "adapter", pairs(1, vocabulary=97)))]}
-    worker = ranks.start({"model": folder, "dtype": "float32", **more})
-    alone = ranks.generate(worker, PROMPTS, 6, lora_ids=(1, 0, 1, 0))
-    assert alone[0] != alone[3]
-    both = ranks.run(2, tmp_path, folder, PROMPTS, 6, lora_ids=(1, 0, 1, 0), **more)
-    assert both == [alone, alone]
+    odd = ranks.write_config(tmp_path / "odd", vocab_size=97, attention_bias=True, mlp_bias=True)
+    kinds = ["full_attention", "mamba", "full_attention"]
+    state = ranks.write_config(tmp_path / "state", num_key_value_heads=1, layer_types=kinds)
+    modules = [str(save(tmp_path / "adapter", pairs(1, vocabulary=97)))]
+    args: dict[str, Any] = {"dtype": "float32", "num_gpu_blocks_override": 64}
+    adapted = {**args, "model": odd, "enable_lora": True, "lora_modules": modules}
+    jobs = [
+        ranks.Job(prompts=PROMPTS, steps=6, args=adapted, lora_ids=(1, 0, 1, 0)),
+        ranks.Job(prompts=PROMPTS, steps=12, args={**args, "model": state}, everywhere=False),
+    ]
+    alone = [
+        ranks.generate(ranks.start(job.args), job.prompts, job.steps, lora_ids=job.lora_ids) for job in jobs
+    ]
+    assert alone[0][0] != alone[0][3]
+    assert ranks.run(2, tmp_path, jobs) == [alone, alone]
 
 
 @pytest.mark.parametrize(
@@ -144,38 +114,6 @@ def test_an_adapter_that_does_not_fit_is_refused_in_one_line(
     with pytest.raises(ConfigError, match=text) as caught:
         ranks.start({**args, "lora_modules": [str(module)]})
     assert "\n" not in str(caught.value)
-
-
-def test_a_folder_without_its_parts_is_refused(tmp_path: Path) -> None:
-    """No folder, one matrix of two, another tensor, a rank that is too large."""
-    with pytest.raises(ConfigError, match="adapter_config.json: cannot be read: No such file"):
-        read_adapter(tmp_path / "none")
-    folder = save(tmp_path / "half", {"lm_head": (torch.zeros(3, 4), torch.zeros(4, 3))})
-    (folder / "adapter_model.safetensors").unlink()
-    with pytest.raises(ConfigError, match=r"adapter_model.safetensors: no such file"):
-        read_adapter(folder)
-    from safetensors.torch import save_file
-
-    save_file(
-        {"base_model.model.lm_head.lora_A.weight": torch.zeros(3, 4)},
-        str(folder / "adapter_model.safetensors"),
-    )
-    with pytest.raises(ConfigError, match="lm_head has only one of its two matrices"):
-        read_adapter(folder)
-    save_file(
-        {"base_model.model.lm_head.weight": torch.zeros(3, 4)}, str(folder / "adapter_model.safetensors")
-    )
-    with pytest.raises(ConfigError, match="expected the two matrices of a projection"):
-        read_adapter(folder)
-
-
-def test_rank_stabilised_scale_divides_by_the_root(tmp_path: Path) -> None:
-    """`use_rslora` in the folder's configuration."""
-    found = {"lm_head": (torch.ones(4, 2), torch.ones(2, 4))}
-    plain = read_adapter(save(tmp_path / "plain", found, lora_alpha=8))
-    rooted = read_adapter(save(tmp_path / "rooted", found, lora_alpha=8, use_rslora=True))
-    assert plain.pairs["lm_head"][1].tolist() == [[2.0] * 4] * 2
-    assert rooted.pairs["lm_head"][1].tolist() == [[4.0] * 4] * 2
 
 
 def test_adapters_are_added_by_tensors_too(use_platform: Use, tmp_path: Path) -> None:

@@ -114,6 +114,26 @@ def test_a_name_that_is_no_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("rms_norm_eps", "small", "rms_norm_eps = 'small': expected a number from 0 to 1"),
+        ("rope_scaling", [2.0], r"rope_scaling = \[2.0\]: expected an object of parameters"),
+        ("tie_word_embeddings", "false", "tie_word_embeddings = 'false': expected true or false"),
+        ("intermediate_size", 0, "intermediate_size = 0"),
+    ],
+)
+def test_a_word_that_makes_no_sense_is_refused_before_a_weight_is_read(
+    tmp_path: Path, use_platform: Use, key: str, value: object, text: str
+) -> None:
+    """By its key."""
+    use_platform()
+    model = create_engine_config(EngineArgs(model=write(tmp_path, {**PLAIN, key: value}))).model_config
+    assert model is not None
+    with pytest.raises(ConfigError, match=text):
+        shape_of(model, 1)
+
+
+@pytest.mark.parametrize(
     ("fields", "ranks", "text"),
     [
         ({"num_attention_heads": 2}, 4, "num_attention_heads = 2: cannot be divided among 4"),

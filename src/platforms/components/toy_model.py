@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import torch
@@ -16,9 +16,11 @@ from torch.nn.functional import rms_norm, silu
 
 from platform_abc.components.attention import AttentionBackend, AttentionLayerBase, AttentionMetadata
 from platform_abc.components.kv_cache import AttentionSpec, KVCacheSpec
-from platform_abc.components.worker import StepDetails
 from platform_abc.config import AttentionSelectorConfig, EngineConfig, ModelConfig
 from platform_abc.errors import ConfigError
+
+if TYPE_CHECKING:
+    from platform_abc.components.worker import StepDetails
 
 SelectBackend = Callable[[AttentionSelectorConfig, int], type[AttentionBackend]]
 """`(facts of the layer, query heads of this rank) -> backend`; asks the platform."""

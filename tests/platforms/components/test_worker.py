@@ -187,6 +187,14 @@ def test_a_bad_step_is_refused_before_it_runs(request_: dict[str, Any], message:
         worker.execute_model([StepRequest(request_id="r", **request_)])
 
 
+def test_an_adapter_without_a_place_for_it_is_refused() -> None:
+    """By request and number."""
+    worker = started(config())
+    request = StepRequest(request_id="r", token_ids=[1], block_ids=[0], lora_id=3)
+    with pytest.raises(ValueError, match="request 'r' asks for adapter 3, but lora_config is None"):
+        worker.execute_model([request])
+
+
 def test_an_empty_step_gives_nothing() -> None:
     """No requests, no tokens."""
     assert started(config()).execute_model([]).next_token_ids == {}
