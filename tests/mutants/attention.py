@@ -153,7 +153,7 @@ class FirstRowOfTable(Plain):
 
 
 class RowsMixed(Plain):
-    """The results of a batch come in the order of the requests' lengths."""
+    """A large batch comes out shifted by one request."""
 
     _backend: ClassVar[str] = "RowsMixedBackend"
 

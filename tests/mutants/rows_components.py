@@ -8,6 +8,8 @@ from tests.mutants.row import Mutant
 
 _ATTENTION: Final = "attention:Plain"
 _OTHER: Final = "attention:OtherWay"
+_MESSAGES: Final = "collectives:ByMessages"
+_SLOW: Final = "collectives:SlowStart"
 
 ROWS: Final = (
     Mutant("attention:SeesNext", "attention.causal", _OTHER),
@@ -48,5 +50,25 @@ ROWS: Final = (
     Mutant("attention:PowersOfTwo", "attention.head-sizes", _ATTENTION),
     Mutant("attention:LargeBlocks", "attention.block-sizes", _OTHER),
     Mutant("attention:HalfOverflows", "attention.dtypes", _ATTENTION),
+    Mutant("collectives:ForgetsRank", "collectives.all-reduce", _MESSAGES),
+    Mutant("collectives:TakesMean", "collectives.all-reduce", _SLOW),
+    Mutant("collectives:ReducesNothing", "collectives.all-reduce", _MESSAGES),
+    Mutant("collectives:WidensSum", "collectives.all-reduce", _SLOW),
+    Mutant("collectives:Hangs", "collectives.all-reduce", _MESSAGES),
+    Mutant("collectives:Dies", "collectives.all-reduce", _SLOW),
+    Mutant("collectives:GathersReversed", "collectives.all-gather", _MESSAGES),
+    Mutant("collectives:GathersOwnFirst", "collectives.all-gather", _SLOW),
+    Mutant("collectives:GathersRows", "collectives.all-gather", _MESSAGES),
+    Mutant("collectives:GatherChangesInput", "collectives.all-gather", _SLOW),
+    Mutant("collectives:ScattersNext", "collectives.reduce-scatter", _MESSAGES),
+    Mutant("collectives:ScattersUnsummed", "collectives.reduce-scatter", _SLOW),
+    Mutant("collectives:GathersEverywhere", "collectives.gather", _MESSAGES),
+    Mutant("collectives:GathersAtZero", "collectives.gather", _SLOW),
+    Mutant("collectives:BroadcastsCopy", "collectives.broadcast", _MESSAGES),
+    Mutant("collectives:BroadcastsFromZero", "collectives.broadcast", _SLOW),
+    Mutant("collectives:SendsEarly", "collectives.send-recv", _MESSAGES),
+    Mutant("collectives:ReceivesFromNext", "collectives.send-recv", _SLOW),
+    Mutant("collectives:NoBarrier", "collectives.start", _MESSAGES),
+    Mutant("collectives:ThinksItIsAlone", "collectives.start", _SLOW),
 )
 """Every mutant of the native base whose components compute something else."""
