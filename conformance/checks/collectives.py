@@ -27,6 +27,8 @@ _LIMIT: Final = 20.0
 """Seconds for one operation in all its cases, with the start of the ranks."""
 _TIMEOUT: Final = timedelta(seconds=60)
 """After which the transport itself gives up."""
+_KEPT: Final[list[Any]] = []
+"""A rank's groups: they last as long as its process, since another rank may still use the other end."""
 _LATE: Final = 0.3
 """Seconds that one rank lets the others wait for it."""
 
@@ -121,6 +123,7 @@ def _join(ctx: CheckContext, cls: type, rank: int, size: int, folder: Path, say:
             group_size=size,
             timeout=_TIMEOUT,
         )
+    _KEPT.extend((store, cpu_group, device_group))
     say(f"making {cls.__name__}")
     with ctx.adapter.active(ctx.platform):
         return cls(cpu_group, device=device, device_group=device_group, unique_name="kit"), device

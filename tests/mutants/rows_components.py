@@ -10,6 +10,8 @@ _ATTENTION: Final = "attention:Plain"
 _OTHER: Final = "attention:OtherWay"
 _MESSAGES: Final = "collectives:ByMessages"
 _SLOW: Final = "collectives:SlowStart"
+_LORA: Final = "lora:Plain"
+_RETURNS: Final = "lora:Returns"
 
 ROWS: Final = (
     Mutant("attention:SeesNext", "attention.causal", _OTHER),
@@ -70,5 +72,20 @@ ROWS: Final = (
     Mutant("collectives:ReceivesFromNext", "collectives.send-recv", _SLOW),
     Mutant("collectives:NoBarrier", "collectives.start", _MESSAGES),
     Mutant("collectives:ThinksItIsAlone", "collectives.start", _SLOW),
+    Mutant("lora:FirstSlotOnly", "lora.shrink", _LORA),
+    Mutant("lora:AdaptersMixed", "lora.linear", _RETURNS),
+    Mutant("lora:ShrinkAdds", "lora.shrink", _LORA),
+    Mutant("lora:ScaleLeftOut", "lora.shrink", _RETURNS),
+    Mutant("lora:SlicesReversed", "lora.expand", _LORA),
+    Mutant("lora:OffsetIgnored", "lora.expand", _RETURNS),
+    Mutant("lora:Overwrites", "lora.linear", _LORA),
+    Mutant("lora:LogitsByToken", "lora.logits", _RETURNS),
+    Mutant("lora:EmbeddingTwice", "lora.embedding", _LORA),
+    Mutant("lora:BaseChanged", "lora.base-tokens", _RETURNS),
+    Mutant("lora:KeepsFirstBatch", "lora.next-batch", _LORA),
+    Mutant("lora:KeepsSlots", "lora.next-batch", _RETURNS),
+    Mutant("lora:RefusesMixed", "lora.start", _LORA),
+    Mutant("lora:ReturnsOnly", "lora.start", _RETURNS),
+    Mutant("lora:GivesNone", "lora.start", _LORA),
 )
 """Every mutant of the native base whose components compute something else."""
