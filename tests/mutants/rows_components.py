@@ -12,6 +12,8 @@ _MESSAGES: Final = "collectives:ByMessages"
 _SLOW: Final = "collectives:SlowStart"
 _LORA: Final = "lora:Plain"
 _RETURNS: Final = "lora:Returns"
+_REPLAYS: Final = "graphs:Replays"
+_PASSES: Final = "graphs:Passes"
 
 ROWS: Final = (
     Mutant("attention:SeesNext", "attention.causal", _OTHER),
@@ -87,5 +89,14 @@ ROWS: Final = (
     Mutant("lora:RefusesMixed", "lora.start", _LORA),
     Mutant("lora:ReturnsOnly", "lora.start", _RETURNS),
     Mutant("lora:GivesNone", "lora.start", _LORA),
+    Mutant("graphs:StaleInput", "graphs.replay", _REPLAYS),
+    Mutant("graphs:KeywordsStale", "graphs.replay", _PASSES),
+    Mutant("graphs:CapturesOnly", "graphs.start", _REPLAYS),
+    Mutant("graphs:WrapsAgain", "graphs.start", _PASSES),
+    Mutant("graphs:OneShape", "graphs.shapes", _REPLAYS),
+    Mutant("graphs:SharedAnswer", "graphs.answers-kept", _PASSES),
+    Mutant("graphs:AnyMode", "graphs.other-modes", _REPLAYS),
+    Mutant("graphs:CopiesCaches", "graphs.persistent", _PASSES),
+    Mutant("graphs:FirstCacheOnly", "graphs.persistent", _REPLAYS),
 )
 """Every mutant of the native base whose components compute something else."""
