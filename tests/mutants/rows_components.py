@@ -98,5 +98,13 @@ ROWS: Final = (
     Mutant("graphs:AnyMode", "graphs.other-modes", _REPLAYS),
     Mutant("graphs:CopiesCaches", "graphs.persistent", _PASSES),
     Mutant("graphs:FirstCacheOnly", "graphs.persistent", _REPLAYS),
+    Mutant("device_work:MemoryConstant", "device.memory-follows", "device_work:FreeMeasured"),
+    Mutant("device_work:MemoryPeak", "device.memory-follows", "device_work:FreeMeasured"),
+    Mutant("device_work:FreeConstant", "device.memory-follows", "device_work:FreeMeasured"),
+    Mutant("device_work:ListsEighthBits", "device.dtypes-compute", "device_work:ListsDouble"),
+    Mutant("device_work:EventsInSeconds", "device.events", "device_work:EventsTimed"),
+    Mutant("device_work:EventsUnrecorded", "device.events", "device_work:EventsTimed"),
+    Mutant("device_work:NoDevices", "device.current-device", "device_work:OneDevice"),
+    Mutant("device_work:GroupsAlone", "device.process-group-ranks", "device_work:Grouped"),
 )
 """Every mutant of the native base whose components compute something else."""
