@@ -26,7 +26,7 @@ _GROUP: Final = "stateless_init_device_torch_dist_pg"
 _BYTES: Final = 192 << 20
 _TRIES: Final = 3
 """Other programs share the host's memory, and may free some just then."""
-_LAG: Final = 2.5
+_LAG: Final = 1.5
 """Seconds after which an operating system has taken back what was freed."""
 _NEEDS: Final = ("members.kinds", "members.engine-calls", "identity.torch-device", "device.set-device")
 _PAUSE: Final = 0.06
@@ -79,7 +79,7 @@ def memory_follows(ctx: CheckContext) -> None:
             raise ctx.fail(
                 member,
                 contract_says=says,
-                platform_did=f"while torch held {_BYTES} bytes more, {what} {still}",
+                platform_did=f"while torch held at least {_BYTES} bytes more, {what} {still}",
                 hint=hint,
             )
         raise ctx.fail(
@@ -100,21 +100,33 @@ def _steps(ctx: CheckContext, read: Callable[[], float]) -> tuple[float, float] 
     """How far a reading moves when memory is taken and when it is freed; None where both are enough."""
     import torch
 
-    device, best = device_of(ctx), (0.0, 0.0)
+    device, grown, freed = device_of(ctx), 0.0, 0.0
+    # The host is shared: other programs take and free memory meanwhile, and what is freed comes back late. There
+    # more is taken, and what comes back is not judged.
+    shared = device.type == "cpu"
     for _ in range(_TRIES):
         before = read()
-        held: list[torch.Tensor] = [torch.ones(_BYTES, dtype=torch.uint8, device=device)]
+        held: list[torch.Tensor] = []
+        for _ in range(3 if shared else 1):
+            held.append(torch.ones(_BYTES, dtype=torch.uint8, device=device))
         _settle(ctx)
+        grown = max(grown, _soon(lambda before=before: read() - before))
         during = read()
         held.clear()
         _settle(ctx)
-        until = time.monotonic() + _LAG
-        while (freed := during - read()) < _BYTES / 2 and time.monotonic() < until:
-            time.sleep(0.1)
-        moved = (during - before, freed)
-        if min(moved) >= _BYTES / 2:
+        freed = _BYTES if shared else max(freed, _soon(lambda during=during: during - read()))
+        if min(grown, freed) >= _BYTES / 2:
             return None
-        best = max(best, moved, key=lambda one: (min(one), sum(one)))
+    return grown, freed
+
+
+def _soon(moved: Callable[[], float]) -> float:
+    """How far a reading moves within a while."""
+    until = time.monotonic() + _LAG
+    best = moved()
+    while best < _BYTES / 2 and time.monotonic() < until:
+        time.sleep(0.05)
+        best = max(best, moved())
     return best
 
 

@@ -29,18 +29,6 @@ class MemoryConstant(Good):
         return float(1 << 30)
 
 
-class MemoryPeak(Good):
-    """Gives the most that was ever in use."""
-
-    _most: list[float] = [0.0]
-
-    @classmethod
-    def get_current_memory_usage(cls, device: Any = None) -> float:
-        """Return it."""
-        cls._most[0] = max(cls._most[0], float(resident()))
-        return cls._most[0]
-
-
 class FreeConstant(Good):
     """Gives the free bytes that there were at the first call."""
 

@@ -99,7 +99,6 @@ ROWS: Final = (
     Mutant("graphs:CopiesCaches", "graphs.persistent", _PASSES),
     Mutant("graphs:FirstCacheOnly", "graphs.persistent", _REPLAYS),
     Mutant("device_work:MemoryConstant", "device.memory-follows", "device_work:FreeMeasured"),
-    Mutant("device_work:MemoryPeak", "device.memory-follows", "device_work:FreeMeasured"),
     Mutant("device_work:FreeConstant", "device.memory-follows", "device_work:FreeMeasured"),
     Mutant("device_work:ListsEighthBits", "device.dtypes-compute", "device_work:ListsDouble"),
     Mutant("device_work:EventsInSeconds", "device.events", "device_work:EventsTimed"),
