@@ -105,5 +105,15 @@ ROWS: Final = (
     Mutant("device_work:EventsUnrecorded", "device.events", "device_work:EventsTimed"),
     Mutant("device_work:NoDevices", "device.current-device", "device_work:OneDevice"),
     Mutant("device_work:GroupsAlone", "device.process-group-ranks", "device_work:Grouped"),
+    Mutant("numbers:NormedByHalf", "kernels.ir-ops", "numbers:NormedSometimes"),
+    Mutant("numbers:NoEpsilon", "kernels.ir-ops", "numbers:Normed"),
+    Mutant("numbers:Offset", "kernels.ir-ops", "numbers:Normed"),
+    Mutant("numbers:InPlace", "kernels.ir-ops", "numbers:Normed"),
+    Mutant("numbers:SiluSwapped", "kernels.overrides", "numbers:Overrides"),
+    Mutant("numbers:WritesPadding", "kernels.overrides", "numbers:Overrides"),
+    Mutant("numbers:QuantisesByOneScale", "quantization.dense", "numbers:QuantisesCoarsely"),
+    Mutant("numbers:QuantisesUnscaled", "quantization.dense", "numbers:Quantises"),
+    Mutant("numbers:QuantisesBias", "quantization.bias", "numbers:Quantises"),
+    Mutant("numbers:LosesBias", "quantization.bias", "numbers:QuantisesCoarsely"),
 )
 """Every mutant of the native base whose components compute something else."""
