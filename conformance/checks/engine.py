@@ -65,6 +65,15 @@ BOOTS: Final = (
 )
 """Checks whose failure explains that an engine does not boot."""
 
+WORKS: Final = (
+    "worker.start",
+    "worker.config-kept",
+    "worker.memory",
+    "worker.steps",
+    "worker.chunks",
+)
+"""Checks whose failure explains that an engine of our own generates something else, or nothing."""
+
 SPREADS: Final = (
     "config.check-idempotent",
     "config.defaults-idempotent",
@@ -82,7 +91,7 @@ SPREADS: Final = (
     "engine.in-process",
     group="device",
     level=Level.ENGINE,
-    needs=BOOTS,
+    needs=(*BOOTS, *WORKS),
     where="fresh",
     why="Users start the engine to generate: what fails here fails in their runs.",
     hint="Run the engine on the platform yourself, in one process, and correct what it reports.",
@@ -96,7 +105,7 @@ def in_process(ctx: CheckContext) -> None:
     "engine.processes",
     group="device",
     level=Level.ENGINE,
-    needs=(*BOOTS, *SPREADS),
+    needs=(*BOOTS, *WORKS, *SPREADS),
     where="fresh",
     why="Engines run their workers in processes of their own, where only the config and the class are known.",
     hint="Let every hook follow from the config, the environment and the class, in whatever process it runs.",
@@ -187,7 +196,7 @@ def timeline(ctx: CheckContext) -> None:
     "engine.stops",
     group="device",
     level=Level.ENGINE,
-    needs=("engine.in-process", "engine.processes"),
+    needs=("engine.in-process", "engine.processes", "worker.shutdown"),
     where="fresh",
     why="What an engine leaves behind holds the device, and the next one does not start.",
     hint="End what you start: threads as daemons, processes with their parent, shared memory with its owner.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import re
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -12,8 +13,9 @@ import attrs
 
 from conformance.checks import _configs
 from conformance.checks.engine import BOOTS
-from conformance.context import CheckContext, describe, kind_of, locate, short
-from conformance.model import Finding, Level, NotRun, Unsupported, Violation
+from conformance.context import CheckContext, describe, kind_of, short
+from conformance.model import Level, NotRun, Unsupported, Violation
+from conformance.numeric.attention_run import part_fails
 from conformance.numeric.worker_model import LAYERS, Weights, builder, logits_of, weights_of
 from conformance.places import quoted
 from conformance.registry import check
@@ -25,6 +27,7 @@ _NEEDS: Final = (*BOOTS, "attention.runs")
 _STARTED: Final = (*_NEEDS, "worker.start")
 _MAY_CHANGE: Final = ("compilation_config.static_forward_context", "cache_config.num_gpu_blocks")
 """What a worker writes into the live config: the layers of its model, and the size of its cache."""
+_NOT_SUPPORTED: Final = re.compile(r"\bdoes not support (\w+); to make it work")
 _NEAR: Final[Mapping[str, float]] = {"float32": 2e-2, "float16": 0.3, "bfloat16": 1.5}
 """Logits as near to the largest one are as good, by dtype; they have a spread of about 8."""
 
@@ -140,16 +143,7 @@ class Driver:
 
 
 def _fails(ctx: CheckContext, cls: type, method: str, says: str, did: str, hint: str, place: str = "") -> Violation:
-    raw = inspect.getattr_static(cls, method, None)
-    return Violation(
-        Finding(
-            contract_says=says,
-            platform_did=did,
-            member=f"{_FIELD} → {cls.__name__}.{method}",
-            location=place or locate(raw) or locate(cls) or ctx.locate("check_and_update_config"),
-            hint=hint,
-        )
-    )
+    return part_fails(ctx, _FIELD, cls, method, says=says, did=did, hint=hint, place=place)
 
 
 def _called(ctx: CheckContext, cls: type, method: str, call: Any) -> Any:
@@ -158,6 +152,15 @@ def _called(ctx: CheckContext, cls: type, method: str, call: Any) -> Any:
             return call()
     except (Exception, SystemExit) as error:
         place = ctx.blame(error)
+        told = _NOT_SUPPORTED.search(str(error)) if isinstance(error, NotImplementedError) else None
+        if told and told[1] in ctx.adapter.members():
+            raise ctx.fail(
+                told[1],
+                contract_says="What a worker of one rank asks the platform for in every run is there.",
+                platform_did=f"`{method}` of {cls.__name__} called `{told[1]}`, which only raises: {describe(error)}",
+                hint=f"Define `{told[1]}` in {ctx.platform_cls.__name__}: every run calls it.",
+                location=ctx.locate(),
+            ) from error
         raise _fails(
             ctx,
             cls,

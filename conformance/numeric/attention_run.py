@@ -179,16 +179,23 @@ def part_fails(
     ctx: CheckContext, member: str, cls: type, method: str, *, says: str, did: str, hint: str, place: str = ""
 ) -> Violation:
     """Make the violation of a method of a picked class; it points to the method."""
-    raw = inspect.getattr_static(cls, method, None)
     return Violation(
         Finding(
             contract_says=says,
             platform_did=did,
             member=f"{member} → {cls.__name__}.{method}",
-            location=place or locate(raw) or locate(cls) or f"{cls.__module__}.{cls.__qualname__}",
+            location=place or place_of(ctx, cls, method),
             hint=hint,
         )
     )
+
+
+def place_of(ctx: CheckContext, cls: type, method: str) -> str:
+    """Where a class has a method, as `file:line`; the class where it has it from the engine."""
+    owner = next((one for one in cls.__mro__ if method in vars(one)), cls)
+    inherited = ctx.adapter.in_tree(owner) and not ctx.adapter.in_tree(cls)
+    raw = None if inherited else inspect.getattr_static(cls, method, None)
+    return locate(raw) or locate(cls) or f"{cls.__module__}.{cls.__qualname__}"
 
 
 def device_of(ctx: CheckContext) -> torch.device:

@@ -84,7 +84,7 @@ CASES: Final = (
     _case("B51", "vllm-project/vllm-metal/pull/602", "A device that is not like CUDA announces a capability of CUDA.", "flags:FakesCapability", "device.capability-kind", "zoo_reported:CapabilityOfAnother"),
     _case("B52", "vllm-project/vllm/pull/20695", "The config hook reads the model where there is none.", "config:NeedsModel", "config.optional-parts", "zoo:ModelNoneCrash"),
     _case("B54", "vllm-project/vllm-ascend/pull/13901", "The config hook indexes into options that the user did not give.", "hooks:SectionNeedsKey", "config.options", "zoo_reported:SectionNeedsKey"),
-    _elsewhere("B56", "vllm-project/tpu-inference/pull/2399", "Loading the model changes the live config.", "no check watches the config while a worker loads; level engine sees it where the tokens change"),
+    _case("B56", "vllm-project/tpu-inference/pull/2399", "Loading the model changes the live config.", "workers:ChangesConfig", "worker.config-kept"),
     _engine("B57", "vllm-project/vllm-omni/pull/7272", "A part of the engine drops the user's options."),
     _case("B58", "vllm-project/vllm-ascend/pull/7528", "The worker's hook resets the block size that the config hook had computed.", "sizes:SetEarly", "config.block-size-chain"),
     _case("B59", "vllm-project/vllm-ascend/pull/7630", "Two hooks set two block sizes.", "sizes:SetTwice", "config.block-size-chain", "zoo_reported:BlockSizesDiffer"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -109,11 +108,11 @@ class LooksUp(DeviceWorker):
 
 
 class ByProcess(DeviceWorker):
-    """Turns the tokens by one in a process of the engine's own."""
+    """Turns the tokens by one where the engine runs several processes."""
 
     def execute_model(self, requests: Sequence[StepRequest]) -> StepOutput:
         """Run one step."""
-        turn = int(multiprocessing.parent_process() is not None)
+        turn = int(self.parallel_config.distributed_executor_backend == "mp")
         return _changed(super().execute_model(requests), lambda name, token: (token + turn) % 128)
 
 

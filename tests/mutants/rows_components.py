@@ -14,6 +14,8 @@ _LORA: Final = "lora:Plain"
 _RETURNS: Final = "lora:Returns"
 _REPLAYS: Final = "graphs:Replays"
 _PASSES: Final = "graphs:Passes"
+_COPIES: Final = "workers:Copies"
+_ONE_BY_ONE: Final = "workers:OneByOne"
 
 ROWS: Final = (
     Mutant("attention:SeesNext", "attention.causal", _OTHER),
@@ -115,5 +117,16 @@ ROWS: Final = (
     Mutant("numbers:QuantisesUnscaled", "quantization.dense", "numbers:Quantises"),
     Mutant("numbers:QuantisesBias", "quantization.bias", "numbers:Quantises"),
     Mutant("numbers:LosesBias", "quantization.bias", "numbers:QuantisesCoarsely"),
+    Mutant("workers:SpecsByNumber", "worker.start", _COPIES),
+    Mutant("workers:NeedsPorts", "worker.start", _ONE_BY_ONE),
+    Mutant("workers:ChangesConfig", "worker.config-kept", _COPIES),
+    Mutant("workers:TakesAll", "worker.memory", _ONE_BY_ONE),
+    Mutant("workers:CountsGib", "worker.memory", _COPIES),
+    Mutant("workers:NamesMixed", "worker.steps", _ONE_BY_ONE),
+    Mutant("workers:LastLeftOut", "worker.steps", _COPIES),
+    Mutant("workers:PlacesShifted", "worker.steps", _ONE_BY_ONE),
+    Mutant("workers:ChunksAlone", "worker.chunks", _COPIES),
+    Mutant("workers:Keeps", "worker.shutdown", _ONE_BY_ONE),
+    Mutant("workers:LeavesLayers", "worker.shutdown", _COPIES),
 )
 """Every mutant of the native base whose components compute something else."""
