@@ -62,7 +62,7 @@ CASES: Final = (
     _engine("B19", "vllm-project/vllm/pull/32787", "`hasattr` says yes for a method that no platform has."),
     _case("B20", "areal-project/AReaL/pull/672", "An own `__getattr__` answers None to everything.", "fallback:DropsTorch", "fallback.live"),
     _case("B22", "ericcurtin/vllm-vulkan/issues/15", "The seed hook that every start calls is left to the base, which raises.", "members:NoSeed", "members.common-path", "zoo:SeedNotImplemented"),
-    _case("B23", "tenstorrent/vllm-tt-plugin/pull/6", "Choosing the device is left to the base, which raises.", "reported:NoSetDevice", "engine.in-process"),
+    _case("B23", "tenstorrent/vllm-tt-plugin/pull/6", "Choosing the device is left to the base, which raises.", "reported:NoSetDevice", "worker.start"),
     _case("B24", "ericcurtin/vllm-vulkan/pull/84", "Nothing says how many compute units the device has.", "reported:NoUnits", "device.facts"),
     _case("B26", "deepspeedai/DeepSpeed/pull/5134", "An abstract member stays open.", "identity:Forgetful", "members.mandatory"),
     _case("B27", "intel/intel-extension-for-deepspeed/issues/81", "A base of the vendor's own grew an abstract member that the platform lacks.", "reported:BehindItsBase", "members.mandatory"),

@@ -113,7 +113,7 @@ class ByProcess(DeviceWorker):
     def execute_model(self, requests: Sequence[StepRequest]) -> StepOutput:
         """Run one step."""
         turn = int(self.parallel_config.distributed_executor_backend == "mp")
-        return _changed(super().execute_model(requests), lambda name, token: (token + turn) % 128)
+        return _changed(super().execute_model(requests), lambda name, token: (token + turn) % self.vllm_config.model_config.vocab_size)
 
 
 class Updates(DeviceWorker):
