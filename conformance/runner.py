@@ -103,8 +103,13 @@ class Runner:
 
     def _fresh_needs(self, check: Check) -> set[str]:
         """The checks that a check needs, at whatever remove, and that wait for an interpreter of their own."""
-        needs = [self.checks[name] for name in self._needs(check)]
-        return {need.id for need in needs if need.where == "fresh"}.union(*map(self._fresh_needs, needs))
+        found: set[str] = set()
+        waiting = [check]
+        while waiting:
+            new = set(self._needs(waiting.pop())) - found
+            found |= new
+            waiting += [self.checks[name] for name in new]
+        return {name for name in found if self.checks[name].where == "fresh"}
 
     def _look_ahead(self, check_id: str) -> None:
         """Start a check that comes later beside this one, if a core is free and what it needs has run.
