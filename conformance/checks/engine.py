@@ -145,7 +145,7 @@ def same_tokens(ctx: CheckContext) -> None:
     alone, spread = booted(ctx, ONE), booted(ctx, MANY)
     for prompt, here, there in zip(PROMPTS, alone.answer["first"], spread.answer["first"], strict=True):
         if here != there:
-            raise _of_worker(
+            raise of_worker(
                 spread,
                 says="The tokens do not depend on how the engine is spread over processes.",
                 did=f"the prompt {short(prompt)} gave {there}; in one process it gave {here}",
@@ -232,14 +232,14 @@ def judge_tokens(run: Booted) -> None:
                 place=frame.place if frame else "",
             )
         if len(tokens) != TOKENS or not all(0 <= token < answer["vocabulary"] for token in tokens):
-            raise _of_worker(
+            raise of_worker(
                 run,
                 did=f"the prompt {short(prompt)} gave {tokens}, expected {TOKENS} tokens below "
                 f"{answer['vocabulary']}",
                 hint="Let the worker return for each request the index of the next token, once a step.",
             )
     if answer.get("finite") is False:
-        raise _of_worker(
+        raise of_worker(
             run,
             did="the logits are not finite, and every token is 0",
             hint="Look for an overflow or memory that is read before it is written, in the attention first.",
@@ -268,7 +268,7 @@ def _same(run: Booted, first: Sequence[Any], other: Any, how: str, *, whole: boo
     for prompt, tokens, again in zip(PROMPTS, first, other, strict=True):
         if tokens != again:
             part = "" if whole else f" after its first {TOKENS // 2} tokens had been put to the prompt"
-            raise _of_worker(
+            raise of_worker(
                 run,
                 says="The same prompt gives the same tokens: greedy decoding depends on the tokens before "
                 "and on nothing else.",
@@ -277,7 +277,7 @@ def _same(run: Booted, first: Sequence[Any], other: Any, how: str, *, whole: boo
             )
 
 
-def _of_worker(run: Booted, *, did: str, hint: str, says: str = "") -> Violation:
+def of_worker(run: Booted, *, did: str, hint: str, says: str = "") -> Violation:
     """A violation that names the worker class, which computes the tokens."""
     name = next(
         (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import importlib.util
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +19,8 @@ from conformance.registry import check
 if TYPE_CHECKING:
     import torch
 
+_ENGINES: Final = "reference_engine.quantization"
+"""Has the engine's own methods."""
 _OUTPUTS: Final = 48
 _INPUTS: Final = 128
 _TOKENS: Final = 7
@@ -133,6 +137,8 @@ def _layers(ctx: CheckContext) -> Iterator[Layer]:
     """A layer for each method that is listed and registered, in each dtype that both take."""
     from platform_abc.components.quantization import get_quantization_method, quantization_methods
 
+    if importlib.util.find_spec(_ENGINES) is not None:
+        importlib.import_module(_ENGINES)
     with ctx.adapter.active(ctx.platform), contextlib.suppress(Exception, SystemExit):
         unrun(ctx.platform.pre_register_and_update())  # config.pre-register judges what it raises
     known = set(quantization_methods())
