@@ -49,7 +49,7 @@ def tokens(ctx: CheckContext) -> None:
     group="device",
     level=Level.ENGINE,
     engines=("native",),
-    needs=(*_NEEDS, "attention.block-sizes", "engine.tokens"),
+    needs=(*_NEEDS, "attention.block-sizes", "engine.tokens", "engine.requests"),
     where="fresh",
     why="The block size is a matter of memory, and may not show in an answer.",
     hint="Take the block size from the config that the worker has, once it is chosen.",

@@ -176,3 +176,37 @@ class ThreadedTwin(Threaded):
     """Has a thread that ends with the interpreter."""
 
     daemon = True
+
+
+class DoublesNorms(DeviceWorker):
+    """Doubles what it takes for biases, after the model is loaded."""
+
+    def load_model(self, build: Any = None) -> None:
+        """Load it, and convert its weights."""
+        super().load_model(build)
+        for parameter in self.get_model().parameters():
+            if parameter.dim() == 1:
+                parameter.data.mul_(2).sub_(1)
+
+
+class SmallBlocks(DeviceWorker):
+    """Was tried with blocks of 16 tokens only."""
+
+    def execute_model(self, requests: Sequence[StepRequest]) -> StepOutput:
+        """Run one step."""
+        turn = int(self.cache_config.block_size != 16)
+        return _changed(super().execute_model(requests), lambda name, token: self._turned(token, turn))
+
+    def _turned(self, token: int, turn: int) -> int:
+        assert self.model_config is not None
+        return (token + turn) % self.model_config.vocab_size
+
+
+class OneRank(SmallBlocks):
+    """Was tried on one rank only."""
+
+    def execute_model(self, requests: Sequence[StepRequest]) -> StepOutput:
+        """Run one step."""
+        turn = self.parallel_config.tensor_parallel_size - 1
+        output = DeviceWorker.execute_model(self, requests)
+        return _changed(output, lambda name, token: self._turned(token, turn))
