@@ -91,7 +91,11 @@ class Booted:
 
     def process(self, name: str) -> str:
         """A process in words."""
-        return "the engine's process" if self.layout in (ONE, TOKENS) and name == FRONT_END else f"the {name} process"
+        return (
+            "the engine's process"
+            if self.layout in (ONE, TOKENS) and name == FRONT_END
+            else f"the {name} process"
+        )
 
     def inside(self, name: str) -> str:
         """In which process, as what follows a verb; empty where there is one only."""

@@ -93,10 +93,10 @@ def _blocks(shape: Shape) -> Sequence[Case]:
     table = (5, 1, 6)
     return [
         one_step("a prefill over three blocks", shape, Ask("a", table, new=2 * size + 3)),
-        with_past("a decode step over three blocks", shape, Step((Ask("a", table, past=2 * size + 3, new=1),))),
         with_past(
-            "a decode step into a new block", shape, Step((Ask("b", table, past=2 * size, new=1),))
+            "a decode step over three blocks", shape, Step((Ask("a", table, past=2 * size + 3, new=1),))
         ),
+        with_past("a decode step into a new block", shape, Step((Ask("b", table, past=2 * size, new=1),))),
         with_past(
             "a decode step that fills a block", shape, Step((Ask("b", table, past=2 * size - 1, new=1),))
         ),
@@ -115,7 +115,12 @@ def _batch(shape: Shape) -> Sequence[Case]:
     prefills = (Ask("a", (3,), new=3), Ask("b", (6, 1), new=size + 2), Ask("c", (4,), new=1))
     decodes = tuple(
         Ask(name, blocks, past=past, new=1)
-        for name, blocks, past in (("d", (2,), 4), ("e", (7, 0), size + 3), ("f", (5,), 1), ("g", (9, 8), size))
+        for name, blocks, past in (
+            ("d", (2,), 4),
+            ("e", (7, 0), size + 3),
+            ("f", (5,), 1),
+            ("g", (9, 8), size),
+        )
     )
     chunk = Ask("h", (10, 11), past=3, new=size)
     many = tuple(Ask(f"m{i}", (23 - i,), past=1 + i % 5, new=1) for i in range(20))

@@ -67,8 +67,10 @@ _TABLE: Final[tuple[tuple[str, Callable[[CheckContext, Shape], Iterator[Shape]],
         _of_groups,
         "Any number of query heads may share a kv head, and there may be one kv head only.",
         "Models differ in how many query heads share a kv head, and tensor parallelism leaves some ranks with one.",
-        "Compute with `num_heads` and `num_kv_heads` as they are given; round up where a kernel wants a power of 2, and "
-        "mask the rest.",
+        (
+            "Compute with `num_heads` and `num_kv_heads` as they are given; round up where a kernel wants a power of 2, and "
+            "mask the rest."
+        ),
     ),
     (
         "head-sizes",
@@ -82,8 +84,10 @@ _TABLE: Final[tuple[tuple[str, Callable[[CheckContext, Shape], Iterator[Shape]],
         _of_block_sizes,
         "Every block size that the backend says it takes is computed right.",
         "The engine chooses the block size from what all layers of a model take.",
-        "Take the block size from the cache's spec, or leave the size out of `get_supported_kernel_block_sizes` and "
-        "`supports_block_size`.",
+        (
+            "Take the block size from the cache's spec, or leave the size out of `get_supported_kernel_block_sizes` and "
+            "`supports_block_size`."
+        ),
     ),
     (
         "dtypes",
@@ -96,7 +100,9 @@ _TABLE: Final[tuple[tuple[str, Callable[[CheckContext, Shape], Iterator[Shape]],
 """By check: its name, its shapes, the rule, what breaks, and what to change."""
 
 
-def _register(name: str, shapes: Callable[[CheckContext, Shape], Iterator[Shape]], says: str, why: str, hint: str) -> None:
+def _register(
+    name: str, shapes: Callable[[CheckContext, Shape], Iterator[Shape]], says: str, why: str, hint: str
+) -> None:
     @check(
         f"attention.{name}",
         group="pickers",

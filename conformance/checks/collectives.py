@@ -94,11 +94,15 @@ def _ranks(ctx: CheckContext) -> int:
         return 3
     count: int = getattr(torch, kind).device_count()
     if count < 2:
-        raise Skip(f"{count} {kind} device, collectives need two", "run the kit on a machine with two devices")
+        raise Skip(
+            f"{count} {kind} device, collectives need two", "run the kit on a machine with two devices"
+        )
     return 2
 
 
-def _join(ctx: CheckContext, cls: type, rank: int, size: int, folder: Path, say: Say) -> tuple[Any, torch.device]:
+def _join(
+    ctx: CheckContext, cls: type, rank: int, size: int, folder: Path, say: Say
+) -> tuple[Any, torch.device]:
     """Make the groups of a rank as a worker does, and the communicator over them."""
     import torch
     from torch._C._distributed_c10d import FileStore, PrefixStore
@@ -129,7 +133,9 @@ def _join(ctx: CheckContext, cls: type, rank: int, size: int, folder: Path, say:
         return cls(cpu_group, device=device, device_group=device_group, unique_name="kit"), device
 
 
-def _judge_ends(ctx: CheckContext, cls: type, ends: Sequence[Ended], method: str, says: str, hint: str) -> None:
+def _judge_ends(
+    ctx: CheckContext, cls: type, ends: Sequence[Ended], method: str, says: str, hint: str
+) -> None:
     """Fail if a rank raised, died or hangs.
 
     Raises:
@@ -172,7 +178,9 @@ def _judge_ends(ctx: CheckContext, cls: type, ends: Sequence[Ended], method: str
 def start(ctx: CheckContext) -> None:
     """The communicator is made on every rank, knows its rank and the size, and waits in `barrier`."""
     cls, size = _communicator_cls(ctx), _ranks(ctx)
-    says = "A communicator is made over the worker's groups, knows its place, and `barrier` waits for all ranks."
+    says = (
+        "A communicator is made over the worker's groups, knows its place, and `barrier` waits for all ranks."
+    )
     hint = "Call `super().__init__` with what is given, and let `barrier` wait on `cpu_group`."
 
     def work(rank: int, folder: Path, say: Say) -> Any:
@@ -256,7 +264,9 @@ def _all_reduce(ranks: int, dtype: torch.dtype) -> list[Case]:
         "the largest were taken instead of the sum": lambda them, rank: torch.stack(list(them)).amax(0),
         "the mean were taken instead of the sum": lambda them, rank: _sum(them) / len(them),
         "nothing had been added: every rank kept its own": lambda them, rank: them[rank],
-        "the sum of another rank's were left out": lambda them, rank: _sum(them) - them[(rank + 1) % len(them)],
+        "the sum of another rank's were left out": lambda them, rank: (
+            _sum(them) - them[(rank + 1) % len(them)]
+        ),
         "the last rank were forgotten": lambda them, rank: _sum(them[:-1]),
         "rank 0 were forgotten": lambda them, rank: _sum(them[1:]),
         "this rank's own were added twice": lambda them, rank: _sum(them) + them[rank],
@@ -314,8 +324,8 @@ def _orders(
     for other in range(dims):
         if other != dim % dims:
             found[f"they were joined along dimension {other}"] = _along(other)
-    found["they were joined along dimension 0 and viewed in the shape of the result"] = (
-        lambda them, rank: _joined(them, 0).reshape(right(them, rank).shape)
+    found["they were joined along dimension 0 and viewed in the shape of the result"] = lambda them, rank: (
+        _joined(them, 0).reshape(right(them, rank).shape)
     )
     return found
 
@@ -345,7 +355,13 @@ def _reduce_scatter(ranks: int, dtype: torch.dtype) -> list[Case]:
         )
 
     wide = 2 * ranks
-    cases = [of((wide,), 0), of((wide, 3), 0), of((ranks, wide), 1), of((ranks, wide), -1), of((2, wide, 3), 1)]
+    cases = [
+        of((wide,), 0),
+        of((wide, 3), 0),
+        of((ranks, wide), 1),
+        of((ranks, wide), -1),
+        of((2, wide, 3), 1),
+    ]
     return [*cases, _strided(cases[2])]
 
 
@@ -427,9 +443,7 @@ def _send_recv(ranks: int, dtype: torch.dtype) -> list[Case]:
     ]
 
 
-_OPERATIONS: Final[
-    tuple[tuple[str, str, Callable[[int, Any], list[Case]], str, str, str], ...]
-] = (
+_OPERATIONS: Final[tuple[tuple[str, str, Callable[[int, Any], list[Case]], str, str, str], ...]] = (
     (
         "all-reduce",
         "all_reduce",
@@ -458,8 +472,10 @@ _OPERATIONS: Final[
         "gather",
         "gather",
         _gather,
-        "`gather` joins the tensors of all ranks along `dim`, in the order of the ranks, on rank `dst`; the others get "
-        "None.",
+        (
+            "`gather` joins the tensors of all ranks along `dim`, in the order of the ranks, on rank `dst`; the others get "
+            "None."
+        ),
         "The driver samples from logits that are gathered so, and the other ranks test for None.",
         "Return the joined tensor where `rank_in_group == dst`, and None elsewhere.",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import time
 from collections.abc import Callable, Iterator
@@ -110,14 +111,22 @@ def _steps(ctx: CheckContext, read: Callable[[], float]) -> tuple[float, float] 
         for _ in range(3 if shared else 1):
             held.append(torch.ones(_BYTES, dtype=torch.uint8, device=device))
         _settle(ctx)
-        grown = max(grown, _soon(lambda before=before: read() - before))
+        grown = max(grown, _soon(functools.partial(_since, read, before)))
         during = read()
         held.clear()
         _settle(ctx)
-        freed = _BYTES if shared else max(freed, _soon(lambda during=during: during - read()))
+        freed = _BYTES if shared else max(freed, _soon(functools.partial(_until, read, during)))
         if min(grown, freed) >= _BYTES / 2:
             return None
     return grown, freed
+
+
+def _since(read: Callable[[], float], before: float) -> float:
+    return read() - before
+
+
+def _until(read: Callable[[], float], before: float) -> float:
+    return before - read()
 
 
 def _soon(moved: Callable[[], float]) -> float:
@@ -172,7 +181,9 @@ def dtypes_compute(ctx: CheckContext) -> None:
                 hint=hint,
             ) from error
         exact = torch.softmax(torch.nn.functional.silu(exact_a @ exact_b) + exact_b[0], dim=-1)
-        within = 16 * torch.finfo(dtype).eps + (1e-2 if dtype is torch.float32 and device.type != "cpu" else 0)
+        within = 16 * torch.finfo(dtype).eps + (
+            1e-2 if dtype is torch.float32 and device.type != "cpu" else 0
+        )
         gap = float((got.double().cpu() - exact).abs().max())
         if got.dtype is not dtype or not gap <= within:
             raise ctx.fail(
@@ -359,7 +370,9 @@ def process_group_ranks(ctx: CheckContext) -> None:
     if kind != "cpu" and getattr(torch, kind).device_count() < 2:
         raise Skip(f"one {kind} device, a group needs two", "run the kit on a machine with two devices")
     says = f"Processes that call `{_GROUP}` with the same store, a rank each and the size form one group."
-    hint = f"Pass `prefix_store`, `group_rank`, `group_size` and `timeout` on as they are given in `{_GROUP}`."
+    hint = (
+        f"Pass `prefix_store`, `group_rank`, `group_size` and `timeout` on as they are given in `{_GROUP}`."
+    )
 
     def work(rank: int, folder: Path, say: Say) -> Any:
         from torch._C._distributed_c10d import FileStore, PrefixStore

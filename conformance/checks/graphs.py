@@ -144,7 +144,9 @@ def _options(ctx: CheckContext) -> dict[str, Any]:
             return {}
 
 
-def _wrapper(ctx: CheckContext, runnable: Callable[..., Any], mode: str = "FULL", **options: Any) -> tuple[type, Any]:
+def _wrapper(
+    ctx: CheckContext, runnable: Callable[..., Any], mode: str = "FULL", **options: Any
+) -> tuple[type, Any]:
     """Make a wrapper as an engine does.
 
     Raises:
@@ -234,13 +236,19 @@ def _run(driver: Driver, rows: Sequence[int], says: str, hint: str, told: str) -
         given = driver.inputs(count, seed=10 + number)
         did = driver.wrong(driver.call(CUDAGraphMode.FULL, count, *given), *given)
         if did:
-            raise driver.fail(says, f"{told}, call {number}, of {count} rows: {did}{_stale(driver, did)}", hint)
+            raise driver.fail(
+                says, f"{told}, call {number}, of {count} rows: {did}{_stale(driver, did)}", hint
+            )
 
 
 def _stale(driver: Driver, did: str) -> str:
     """Say that the inputs of the first call were used, if that is so."""
     first = driver.step.eager(*driver.inputs(4, seed=11))
-    return "; it looks as if the inputs of the first call were used" if _shown(first) in did.partition(", and")[0] else ""
+    return (
+        "; it looks as if the inputs of the first call were used"
+        if _shown(first) in did.partition(", and")[0]
+        else ""
+    )
 
 
 @check(

@@ -167,14 +167,21 @@ def _rotary(dtype: Any) -> Iterator[Problem]:
         result, half = x.double().clone(), cos.shape[-1]
         c, s = cos.double().unsqueeze(1), sin.double().unsqueeze(1)
         first, second = x.double()[..., : 2 * half : 2], x.double()[..., 1 : 2 * half : 2]
-        result[..., : 2 * half : 2], result[..., 1 : 2 * half : 2] = first * c - second * s, second * c + first * s
+        result[..., : 2 * half : 2], result[..., 1 : 2 * half : 2] = (
+            first * c - second * s,
+            second * c + first * s,
+        )
         return [result]
 
     for tokens, heads, size, half in ((1, 2, 32, 16), (5, 3, 64, 32), (4, 2, 80, 20)):
         angles = _drawn(tokens, half, seed=9, dtype=torch.float32) * 3
         yield Problem(
             f"rotary_embedding of [{tokens}, {heads}, {size}] by {half} angles",
-            (_drawn(tokens, heads, size, seed=8, dtype=dtype), angles.cos().to(dtype), angles.sin().to(dtype)),
+            (
+                _drawn(tokens, heads, size, seed=8, dtype=dtype),
+                angles.cos().to(dtype),
+                angles.sin().to(dtype),
+            ),
             lambda x, c, s: [rotated(x, c, s)],
             mistakes={
                 "neighbours were rotated, not elements half a head apart": interleaved,
@@ -384,7 +391,12 @@ def _alike(one: torch.Tensor, other: torch.Tensor, bound: torch.Tensor) -> bool:
     return one.shape == other.shape and bool(((one.double().cpu() - other).abs() <= bound).all())
 
 
-def _run(ctx: CheckContext, kernels: Sequence[tuple[Kernel, Callable[[Any], Iterator[Problem]]]], says: str, hint: str) -> None:
+def _run(
+    ctx: CheckContext,
+    kernels: Sequence[tuple[Kernel, Callable[[Any], Iterator[Problem]]]],
+    says: str,
+    hint: str,
+) -> None:
     taken = 0
     for kernel, problems in kernels:
         for dtype in _dtypes(ctx):

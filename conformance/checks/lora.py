@@ -85,9 +85,7 @@ def _others(slots: Sequence[int]) -> dict[str, list[int]]:
     swapped = {slot: used[-1 - place] for place, slot in enumerate(used)}
     return {
         "every token used the adapter of slot 0": [0 if slot >= 0 else -1 for slot in slots],
-        "every token used the adapter of the first token": [
-            slots[0] if slot >= 0 else -1 for slot in slots
-        ],
+        "every token used the adapter of the first token": [slots[0] if slot >= 0 else -1 for slot in slots],
         "the adapters were swapped": [swapped.get(slot, -1) for slot in slots],
         "each token used the adapter of the next slot": [
             (slot + 1) % SLOTS if slot >= 0 else -1 for slot in slots
@@ -136,7 +134,12 @@ def _expand(driver: Driver) -> Iterator[Answer]:
     import torch
 
     slots = driver.batch.slots()
-    for outputs, offset, adds in (((32,), 0, True), ((32, 16, 16), 0, True), ((16, 24), 8, True), ((32,), 0, False)):
+    for outputs, offset, adds in (
+        ((32,), 0, True),
+        ((32, 16, 16), 0, True),
+        ((16, 24), 8, True),
+        ((32,), 0, False),
+    ):
         x = drawn(len(outputs), len(slots), RANK, seed=3)
         stacks = [_b(size, 20 + one) for one, size in enumerate(outputs)]
         width = sum(outputs) + offset + 8
@@ -182,13 +185,23 @@ def _expand(driver: Driver) -> Iterator[Answer]:
 
 
 def _added(
-    driver: Driver, method: str, words: str, outputs: Sequence[int], *, rows: Sequence[int], single: bool, **more: Any
+    driver: Driver,
+    method: str,
+    words: str,
+    outputs: Sequence[int],
+    *,
+    rows: Sequence[int],
+    single: bool,
+    **more: Any,
 ) -> Answer:
     """Run an operation that shrinks and expands."""
     import torch
 
     x = drawn(len(rows), INPUTS, seed=4)
-    down, up = [_a(30 + one) for one in range(len(outputs))], [_b(size, 40 + one) for one, size in enumerate(outputs)]
+    down, up = (
+        [_a(30 + one) for one in range(len(outputs))],
+        [_b(size, 40 + one) for one, size in enumerate(outputs)],
+    )
     y = driver.put(drawn(len(rows), sum(outputs), seed=5))
     before = y.clone()
     stacks_a, stacks_b = [driver.put(one) for one in down], [driver.put(one) for one in up]

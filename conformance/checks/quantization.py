@@ -188,7 +188,10 @@ def dense(ctx: CheckContext) -> None:
         stored = layer.call("quantize", weight)
         if not torch.equal(weight, before):
             raise layer.fail(
-                "quantize", says, "after `quantize` the weight that it was given was another", "Work on a copy."
+                "quantize",
+                says,
+                "after `quantize` the weight that it was given was another",
+                "Work on a copy.",
             )
         got = layer.applied(stored, None)
         exact = layer.x().double().cpu() @ before.double().cpu().T

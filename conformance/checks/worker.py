@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import itertools
 import re
 import weakref
 from collections.abc import Mapping, Sequence
@@ -72,7 +73,8 @@ class Driver:
         specs: Mapping[str, Any] = self.call("get_kv_cache_spec")
         groups = [KVCacheGroup(layer_names=tuple(specs), kv_cache_spec=next(iter(specs.values())))]
         tensors = [
-            KVCacheTensor(size=spec.page_size_bytes * _BLOCKS, shared_by=(name,)) for name, spec in specs.items()
+            KVCacheTensor(size=spec.page_size_bytes * _BLOCKS, shared_by=(name,))
+            for name, spec in specs.items()
         ]
         layout = KVCacheConfig(num_blocks=_BLOCKS, kv_cache_tensors=tensors, kv_cache_groups=groups)
         self.call("initialize_from_config", layout)
@@ -142,7 +144,9 @@ class Driver:
         return ""
 
 
-def _fails(ctx: CheckContext, cls: type, method: str, says: str, did: str, hint: str, place: str = "") -> Violation:
+def _fails(
+    ctx: CheckContext, cls: type, method: str, says: str, did: str, hint: str, place: str = ""
+) -> Violation:
     return part_fails(ctx, _FIELD, cls, method, says=says, did=did, hint=hint, place=place)
 
 
@@ -293,7 +297,10 @@ def memory(ctx: CheckContext) -> None:
     if not isinstance(answer, int) or isinstance(answer, bool) or answer <= 0:
         raise driver.fail("determine_available_memory", says, f"it gave {kind_of(answer)}", hint)
     total = ctx.ask(
-        "get_device_total_memory", 0, contract_says="`get_device_total_memory(0)` gives bytes.", hint="Return bytes."
+        "get_device_total_memory",
+        0,
+        contract_says="`get_device_total_memory(0)` gives bytes.",
+        hint="Return bytes.",
     )
     most = total * config.cache_config.gpu_memory_utilization
     page = min(spec.page_size_bytes for spec in driver.call("get_kv_cache_spec").values())
@@ -323,11 +330,15 @@ def steps(ctx: CheckContext) -> None:
     size: int = driver.config.cache_config.block_size
     texts = {"a": [5, 9, 2], "b": [(7 * i + 3) % 250 for i in range(size + 3)], "c": [17]}
     spare = iter([7, 2, 9, 4, 12, 1, 10, 5, 3, 15])
-    blocks = {name: [next(spare) for _ in range(-(-(len(text) + _STEPS) // size))] for name, text in texts.items()}
+    blocks = {
+        name: [next(spare) for _ in range(-(-(len(text) + _STEPS) // size))] for name, text in texts.items()
+    }
     got = driver.step([(name, text, 0, blocks[name]) for name, text in texts.items()])
     for number in range(_STEPS):
         for name, text in texts.items():
-            driver.judge(name, text, got[name], "in the prefill" if not number else f"in decode step {number}")
+            driver.judge(
+                name, text, got[name], "in the prefill" if not number else f"in decode step {number}"
+            )
             text.append(got[name])
         order = list(texts) if number % 2 else list(texts)[::-1]
         got = driver.step([(name, texts[name][-1:], len(texts[name]) - 1, blocks[name]) for name in order])
@@ -350,9 +361,13 @@ def chunks(ctx: CheckContext) -> None:
     long = [(11 * i + 1) % 250 for i in range(min(2 * size + 5, 100))]
     table = [6, 14, 2, *range(15, 23)][: -(-(len(long) + 1) // size)]
     other, beside = [3, 4], [0]
+    got: Mapping[str, int] = {}
     cuts = [0, 2, size, size + 1, len(long)]
-    for begin, end in zip(cuts, cuts[1:], strict=False):
-        shares = [("long", long[begin:end], begin, table), ("other", other[-2:] if not begin else other[-1:], 0, beside)]
+    for begin, end in itertools.pairwise(cuts):
+        shares = [
+            ("long", long[begin:end], begin, table),
+            ("other", other[-2:] if not begin else other[-1:], 0, beside),
+        ]
         if begin:
             shares[1] = ("other", other[-1:], len(other) - 1, beside)
         got = driver.step(shares if end % 2 else shares[::-1])
@@ -398,5 +413,7 @@ def shutdown(ctx: CheckContext) -> None:
         )
     again = _worker(ctx, config)
     again.allocate()
-    again.judge("a", [5, 9, 2], again.step([("a", [5, 9, 2], 0, [1])])["a"], "on a second worker after a shutdown")
+    again.judge(
+        "a", [5, 9, 2], again.step([("a", [5, 9, 2], 0, [1])])["a"], "on a second worker after a shutdown"
+    )
     again.call("shutdown")

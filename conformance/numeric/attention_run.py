@@ -111,9 +111,7 @@ class Driver:
             return query, key, value
         rows, widths = joined[0].shape[0], [one.shape[1] * shape.head_size for one in joined]
         fused = torch.cat([one.reshape(rows, -1) for one in joined], dim=1).to(self.device)
-        query, key, value = (
-            one.view(rows, -1, shape.head_size) for one in torch.split(fused, widths, dim=1)
-        )
+        query, key, value = (one.view(rows, -1, shape.head_size) for one in torch.split(fused, widths, dim=1))
         return query, key, value
 
     def run(self, step: Step) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -134,11 +132,15 @@ class Driver:
             with self.ctx.adapter.active(self.ctx.platform), torch.inference_mode():
                 built = self.metadata(step)
                 arguments = (self.layer, query, key, value, self.cache, built)
-                result = self.impl.forward(*arguments) if given is None else self.impl.forward(*arguments, given)
+                result = (
+                    self.impl.forward(*arguments) if given is None else self.impl.forward(*arguments, given)
+                )
         except (Exception, SystemExit) as error:
             raise self.raised("forward", error) from error
         if not isinstance(result, torch.Tensor):
-            raise self.fail("forward", "returns the attention of the step's tokens.", f"it gave {kind_of(result)}")
+            raise self.fail(
+                "forward", "returns the attention of the step's tokens.", f"it gave {kind_of(result)}"
+            )
         if result.numel() != query.numel() or result.dtype != query.dtype:
             raise self.fail(
                 "forward",
@@ -404,4 +406,6 @@ def ordered(builder_cls: type, steps: Sequence[Step]) -> list[Step]:
     if not isinstance(threshold, int):
         return list(steps)
     limit = threshold
-    return [attrs.evolve(step, asks=tuple(sorted(step.asks, key=lambda ask: ask.new > limit))) for step in steps]
+    return [
+        attrs.evolve(step, asks=tuple(sorted(step.asks, key=lambda ask: ask.new > limit))) for step in steps
+    ]

@@ -110,7 +110,10 @@ def _logits(tokens: Sequence[int], of: Mapping[str, torch.Tensor]) -> torch.Tens
     x = of["model.embed_tokens.weight"].double()[list(tokens)]
     rates = facts["rope_theta"] ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
     angles = torch.arange(count, dtype=torch.float64).unsqueeze(1) * rates
-    cos, sin = torch.cat([angles, angles], 1).cos().unsqueeze(1), torch.cat([angles, angles], 1).sin().unsqueeze(1)
+    cos, sin = (
+        torch.cat([angles, angles], 1).cos().unsqueeze(1),
+        torch.cat([angles, angles], 1).sin().unsqueeze(1),
+    )
     seen = torch.ones(count, count).tril().bool()
 
     def linear(name: str, given: torch.Tensor) -> torch.Tensor:

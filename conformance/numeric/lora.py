@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,7 +63,8 @@ def drawn(*shape: int, seed: int, width: int = 1) -> torch.Tensor:
     """Normal numbers of a spread of `width ** -0.5`, float32 in host memory."""
     import torch
 
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * float(width) ** -0.5
+    numbers = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return numbers * math.sqrt(1 / width)
 
 
 def product(x: torch.Tensor, weights: torch.Tensor, slots: Sequence[int]) -> torch.Tensor:
@@ -234,7 +236,9 @@ def wrong(answer: Answer, *, within: float, rows: str) -> str:
         if bool((gap == 0).all()):
             return ""
         row = chosen[int(gap.nan_to_num(nan=float("inf")).amax(dim=[*range(gap.dim() - 2), -1]).argmax())]
-        return f"{answer.case}: token {row}, which uses no adapter, was changed by up to {float(gap.max()):.3g}"
+        return (
+            f"{answer.case}: token {row}, which uses no adapter, was changed by up to {float(gap.max()):.3g}"
+        )
     gap = (got[..., chosen, :] - right[..., chosen, :]).abs().nan_to_num(nan=float("inf"))
     if bool((gap <= within).all()):
         return ""

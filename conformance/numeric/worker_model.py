@@ -161,7 +161,8 @@ def _model_cls() -> Any:
             rows = getattr(details, "logit_rows", None)
             if rows is not None:
                 x = x[list(rows)]
-            return x @ head.T
+            logits: torch.Tensor = x @ head.T
+            return logits
 
     return KitModel
 

@@ -98,7 +98,9 @@ class Plain(AttentionImpl[Batch]):
         """Return the queries of a request."""
         return query[start:end].float()
 
-    def attend(self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int) -> torch.Tensor:
+    def attend(
+        self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int
+    ) -> torch.Tensor:
         """Attend from the new tokens of one request."""
         group = self.spread
         scores = torch.einsum("qhd,khd->hqk", rows, group(keys)) * self.factor()
@@ -262,7 +264,9 @@ class WindowIgnored(Plain):
 class HistoryIgnored(Plain):
     """A decode step sees its own token only."""
 
-    def attend(self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int) -> torch.Tensor:
+    def attend(
+        self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int
+    ) -> torch.Tensor:
         """Attend from the new tokens of one request."""
         if len(rows) == 1:
             keys, values, length = keys[-1:], values[-1:], 1
@@ -272,7 +276,9 @@ class HistoryIgnored(Plain):
 class OneBeyond(Plain):
     """A decode step reads one slot too many."""
 
-    def attend(self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int) -> torch.Tensor:
+    def attend(
+        self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int
+    ) -> torch.Tensor:
         """Attend from the new tokens of one request."""
         return super().attend(rows, keys, values, length if len(rows) > 1 or length == 1 else keys.shape[0])
 
@@ -329,7 +335,9 @@ class TableContiguous(Plain):
 class LastBlockLeftOut(Plain):
     """It reads whole blocks only, where there is one."""
 
-    def attend(self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int) -> torch.Tensor:
+    def attend(
+        self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int
+    ) -> torch.Tensor:
         """Attend from the new tokens of one request."""
         whole = length // 16 * 16
         if len(rows) == 1 and whole:
@@ -360,7 +368,9 @@ class PrefixTwice(Plain):
 
     common = 0
 
-    def attend(self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int) -> torch.Tensor:
+    def attend(
+        self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int
+    ) -> torch.Tensor:
         """Attend from the new tokens of one request."""
         if self.common:
             keys, values = (torch.cat([one[: self.common], one]) for one in (keys, values))
@@ -386,7 +396,9 @@ class MasksWeightsOnly(Plain):
         """Return how many tokens are read of a request."""
         return length + 1000
 
-    def attend(self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int) -> torch.Tensor:
+    def attend(
+        self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int
+    ) -> torch.Tensor:
         """Attend from the new tokens of one request."""
         return super().attend(rows, keys.nan_to_num(), values, length)
 
@@ -477,7 +489,9 @@ class StoresOneFurther(Plain):
         self, cache: torch.Tensor, batch: Batch, request: int, length: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Read the keys and values of a request, `[length, K, D]` each."""
-        return super().gather(cache.view(-1, *cache.shape[2:]).roll(-1, 0).view(cache.shape), batch, request, length)
+        return super().gather(
+            cache.view(-1, *cache.shape[2:]).roll(-1, 0).view(cache.shape), batch, request, length
+        )
 
 
 class StoresNothing(Plain):
@@ -538,7 +552,9 @@ class SmallGroups(Plain):
 class PowersOfTwo(Plain):
     """It computes with the largest power of 2 within the head size."""
 
-    def attend(self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int) -> torch.Tensor:
+    def attend(
+        self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int
+    ) -> torch.Tensor:
         """Attend from the new tokens of one request."""
         size = 1 << (self.head_size.bit_length() - 1)
         rows = torch.cat([rows[..., :size], torch.zeros_like(rows[..., size:])], dim=-1)
@@ -548,7 +564,9 @@ class PowersOfTwo(Plain):
 class LargeBlocks(Plain):
     """It reads at most 64 tokens of a block."""
 
-    def attend(self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int) -> torch.Tensor:
+    def attend(
+        self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int
+    ) -> torch.Tensor:
         """Attend from the new tokens of one request."""
         if self.blocks > 64 and len(rows) == 1:
             keys, values = keys.clone(), values.clone()

@@ -9,7 +9,7 @@ from tests.mutants.engine import Named
 
 
 class DoublesNorms(Named):
-    """Has a worker that converts weights which are none of those that it means."""
+    """Has a worker that takes weights of norms for those of another family, which are stored less 1."""
 
     worker = "DoublesNorms"
 

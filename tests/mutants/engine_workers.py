@@ -14,6 +14,7 @@ from multiprocessing.shared_memory import SharedMemory
 from typing import Any
 
 import attrs
+import torch
 
 from platform_abc.components.worker import StepOutput, StepRequest
 from platforms.components.worker import DeviceWorker
@@ -113,7 +114,10 @@ class ByProcess(DeviceWorker):
     def execute_model(self, requests: Sequence[StepRequest]) -> StepOutput:
         """Run one step."""
         turn = int(self.parallel_config.distributed_executor_backend == "mp")
-        return _changed(super().execute_model(requests), lambda name, token: (token + turn) % self.vllm_config.model_config.vocab_size)
+        return _changed(
+            super().execute_model(requests),
+            lambda name, token: (token + turn) % self.vllm_config.model_config.vocab_size,
+        )
 
 
 class Updates(DeviceWorker):
@@ -179,14 +183,15 @@ class ThreadedTwin(Threaded):
 
 
 class DoublesNorms(DeviceWorker):
-    """Doubles what it takes for biases, after the model is loaded."""
+    """Takes weights of norms for those of another family, which are stored less 1."""
 
     def load_model(self, build: Any = None) -> None:
         """Load it, and convert its weights."""
         super().load_model(build)
-        for parameter in self.get_model().parameters():
-            if parameter.dim() == 1:
-                parameter.data.mul_(2).sub_(1)
+        for module in self.get_model().modules():
+            norm: object = getattr(module, "norm", None)
+            if isinstance(norm, torch.Tensor) and norm.dim() == 1:
+                norm += 1
 
 
 class SmallBlocks(DeviceWorker):

@@ -25,7 +25,12 @@ class Plain(PunicaWrapperBase):
         return self.shrink(y, x, lora_a_stacked, scale, self.slots())
 
     def shrink(
-        self, y: torch.Tensor, x: torch.Tensor, stacks: Sequence[torch.Tensor], scale: float, slots: Sequence[int]
+        self,
+        y: torch.Tensor,
+        x: torch.Tensor,
+        stacks: Sequence[torch.Tensor],
+        scale: float,
+        slots: Sequence[int],
     ) -> torch.Tensor | None:
         """Fill each slice of `y`, by slots."""
         for number, stack in enumerate(stacks):

@@ -93,7 +93,8 @@ class LastLeftOut(Base):
     def execute_model(self, requests: Sequence[StepRequest]) -> StepOutput:
         """Run one step."""
         shorter = [
-            attrs.evolve(one, token_ids=one.token_ids[:-1]) if len(one.token_ids) > 1 else one for one in requests
+            attrs.evolve(one, token_ids=one.token_ids[:-1]) if len(one.token_ids) > 1 else one
+            for one in requests
         ]
         return super().execute_model(shorter)
 
@@ -117,7 +118,9 @@ class ChunksAlone(Base):
 
     def execute_model(self, requests: Sequence[StepRequest]) -> StepOutput:
         """Run one step."""
-        apart = [attrs.evolve(one, num_computed_tokens=0) if len(one.token_ids) > 1 else one for one in requests]
+        apart = [
+            attrs.evolve(one, num_computed_tokens=0) if len(one.token_ids) > 1 else one for one in requests
+        ]
         return super().execute_model(apart)
 
 
