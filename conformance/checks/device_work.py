@@ -48,10 +48,18 @@ def memory_follows(ctx: CheckContext) -> None:
     """The bytes in use grow by what torch allocates on the device, and shrink again when it is freed."""
     ctx.need_device()
     asked: list[tuple[str, Callable[[], float], str]] = []
-    for member, read, way in (
-        (_USAGE, lambda: float(_used(ctx)), "grow"),
-        (_INFO, lambda: -float(ctx.platform.mem_get_info()[0]), "shrink"),
-    ):
+
+    def used() -> float:
+        return float(_used(ctx))
+
+    def taken() -> float:
+        return -float(ctx.platform.mem_get_info()[0])
+
+    readings: tuple[tuple[str, Callable[[], float], str], ...] = (
+        (_USAGE, used, "grow"),
+        (_INFO, taken, "shrink"),
+    )
+    for member, read, way in readings:
         try:
             read()
         except Unsupported:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -385,9 +386,7 @@ def persistent(ctx: CheckContext) -> None:
         if number == 4:
             # As another part of the engine does, which copies a block.
             cache[5], right[id(cache)][5] = 7.0, 7.0
-        got = _guarded(
-            ctx, cls, CUDAGraphMode.FULL, 2, lambda x=x, slot=slot, cache=cache: wrapper(x, slot, cache)
-        )
+        got = _guarded(ctx, cls, CUDAGraphMode.FULL, 2, functools.partial(wrapper, x, slot, cache))
         wanted = right[id(cache)].index_copy_(0, slot, x)
         for what, one, other in (("its answer", got, wanted.sum(0)), ("the cache", cache, wanted)):
             if not torch.allclose(one, other, rtol=1e-3, atol=1e-3):

@@ -191,7 +191,7 @@ class DoublesNorms(DeviceWorker):
         for module in self.get_model().modules():
             norm: object = getattr(module, "norm", None)
             if isinstance(norm, torch.Tensor) and norm.dim() == 1:
-                norm += 1
+                module.norm = norm + 1
 
 
 class SmallBlocks(DeviceWorker):
