@@ -28,7 +28,7 @@ def weights() -> dict[str, torch.Tensor]:
     facts = config()
     width, inner, size = facts["hidden_size"], facts["intermediate_size"], facts["head_dim"]
     heads, kv_heads = facts["num_attention_heads"], facts["num_key_value_heads"]
-    made = {"model.embed_tokens.weight": _drawn("embed", facts["vocab_size"], width, spread=1.0)}
+    made = {"model.embed_tokens.weight": _drawn("embed", facts["vocab_size"], width, spread=0.3)}
     for layer in range(facts["num_hidden_layers"]):
         at = f"model.layers.{layer}"
         shapes = {
@@ -41,7 +41,8 @@ def weights() -> dict[str, torch.Tensor]:
             "mlp.down_proj": (width, inner),
         }
         for name, shape in shapes.items():
-            made[f"{at}.{name}.weight"] = _drawn(f"{at}.{name}", *shape, spread=2.0 * shape[1] ** -0.5)
+            # Large enough that each layer counts for the answer.
+            made[f"{at}.{name}.weight"] = _drawn(f"{at}.{name}", *shape, spread=3.0 * shape[1] ** -0.5)
         for name in ("input_layernorm", "post_attention_layernorm"):
             made[f"{at}.{name}.weight"] = 1 + _drawn(f"{at}.{name}", width, spread=0.1)
     made["model.norm.weight"] = 1 + _drawn("norm", width, spread=0.1)
