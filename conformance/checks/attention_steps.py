@@ -8,6 +8,7 @@ from conformance.context import CheckContext, short
 from conformance.model import Level, Unsupported, Violation
 from conformance.numeric.attention_cases import Ask, Case, Shape, Step
 from conformance.numeric.attention_run import Driver, Refused, base_shape, drive
+from conformance.numeric.values import numbers
 from conformance.registry import check
 
 if TYPE_CHECKING:
@@ -103,8 +104,8 @@ def output(ctx: CheckContext) -> None:
             raise first.fail(
                 "forward",
                 says,
-                f"in {case.name} with `output=None` it gives {short(alone.flatten()[:3].tolist())}…, and fills a given "
-                f"output with {short(given.flatten()[:3].tolist())}…",
+                f"in {case.name} with `output=None` it gives {short(numbers(alone)[:3])}…, and fills a given "
+                f"output with {short(numbers(given)[:3])}…",
                 hint="Compute the same in both cases: overwrite what is in `output`, do not add to it.",
             )
 
@@ -120,6 +121,8 @@ def output(ctx: CheckContext) -> None:
 )
 def cache_slots(ctx: CheckContext) -> None:
     """A step stores its tokens in the slots that it is told, each in a place of its own, and nothing elsewhere."""
+    import torch
+
     shape = base_shape(ctx)
     size = shape.block_size
     case = Case("a step of one token", shape, (), num_blocks=7, stale=0.5)
@@ -131,8 +134,7 @@ def cache_slots(ctx: CheckContext) -> None:
         marks[block * size + offset] = changed = _changed(driver, Step((ask,)))
         _judge_place(driver, blocks, changed, block, f"slot {block * size + offset}, in block {block}")
     driver = _driver(ctx, case)
-    everywhere = sum(mark.int() for mark in marks.values())
-    if int(everywhere.max()) > 1:  # type: ignore[union-attr]  # a sum of tensors
+    if int(torch.stack(list(marks.values())).sum(0).max()) > 1:
         raise _misplaced(
             driver,
             f"tokens of the slots {', '.join(map(str, marks))}, stored one at a time on fresh caches, share places",
@@ -143,7 +145,8 @@ def cache_slots(ctx: CheckContext) -> None:
         Ask(f"b5-{size // 2}", (5,), past=size // 2, new=1),
     )
     together = _changed(driver, Step(asks))
-    wanted = sum(marks[slot].int() for slot in (2 * size + size - 1, 3 * size, 5 * size + size // 2)) > 0
+    touched = (2 * size + size - 1, 3 * size, 5 * size + size // 2)
+    wanted = torch.stack([marks[slot] for slot in touched]).any(0)
     if bool((together != wanted).any()):
         beyond, missing = int((together & ~wanted).sum()), int((wanted & ~together).sum())
         raise _misplaced(

@@ -25,6 +25,7 @@ from conformance.numeric.collective_cases import (
     send_recv,
 )
 from conformance.numeric.ranks import Ended, Say, on_ranks
+from conformance.numeric.values import numbers
 from conformance.places import quoted
 from conformance.registry import check
 
@@ -332,12 +333,12 @@ def _called(ctx: CheckContext, one: Any, case: Case, rank: int, device: torch.de
         given = given.clone(memory_format=torch.preserve_format)
     with ctx.adapter.active(ctx.platform):
         result = case.call(one, given)
-    after = given.double().cpu().flatten().tolist()
+    after = numbers(given)
     if result is None:
         return Called("", None, "", [], after)
     if not isinstance(result, torch.Tensor):
         return Called(kind_of(result), None, "", [], after)
-    return Called("", tuple(result.shape), str(result.dtype), result.double().cpu().flatten().tolist(), after)
+    return Called("", tuple(result.shape), str(result.dtype), numbers(result), after)
 
 
 def _wrong(case: Case, got: Sequence[Called]) -> str:
@@ -351,14 +352,14 @@ def _wrong(case: Case, got: Sequence[Called]) -> str:
             continue
         if one.shape != tuple(right.shape) or one.dtype != str(right.dtype):
             return f"rank {rank} got {list(one.shape or ())} in {one.dtype}, expected {list(right.shape)} in {right.dtype}"
-        if one.values != right.double().flatten().tolist():
+        if one.values != numbers(right):
             return (
-                f"rank {rank} got {short(one.values[:6])}, expected {short(right.double().flatten().tolist()[:6])}"
+                f"rank {rank} got {short(one.values[:6])}, expected {short(numbers(right)[:6])}"
                 f"{_looks(case, got)}"
             )
         if case.in_place and one.after != one.values:
             return f"rank {rank} got the right tensor, but the one that was given still holds {short(one.after[:6])}"
-        if case.kept and one.after != case.inputs[rank].double().flatten().tolist():
+        if case.kept and one.after != numbers(case.inputs[rank]):
             return f"after it the input of rank {rank} was {short(one.after[:6])}, before it was another"
     return ""
 
@@ -371,7 +372,7 @@ def _looks(case: Case, got: Sequence[Called]) -> str:
             for rank, (one, result) in enumerate(zip(got, results, strict=True))
             if case.right(case.inputs, rank) is not None
         ]
-        if all(one.values == result.double().flatten().tolist() for one, result in pairs):
+        if all(one.values == numbers(result) for one, result in pairs):
             return f"; it looks as if {words}"
     return ""
 

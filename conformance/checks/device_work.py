@@ -6,7 +6,7 @@ import contextlib
 import functools
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +15,7 @@ from conformance.context import CheckContext, describe, kind_of, short
 from conformance.model import Level, Skip, Unsupported
 from conformance.numeric.attention_run import device_of
 from conformance.numeric.ranks import Say, on_ranks
+from conformance.numeric.values import numbers
 from conformance.places import quoted
 from conformance.registry import check
 
@@ -273,16 +274,18 @@ def _order(ctx: CheckContext, device: torch.device, says: str, hint: str) -> Non
     if device.type == "cpu" or not callable(make) or not callable(enter):
         return
     with _blamed(ctx, "Event", says, hint):
-        one, other = make(), make()
+        one: Any = make()
+        other: Any = make()
         source = torch.zeros(1 << 20, device=device)
         large = torch.randn(4096, 4096, device=device)
         event = ctx.platform.Event()
-        with enter(one):
+        entered: tuple[Any, Any] = enter(one), enter(other)
+        with entered[0]:
             for _ in range(20):
                 large = (large @ large).tanh()
             source += 1
             event.record(one)
-        with enter(other):
+        with entered[1]:
             event.wait(other)
             copy = source.clone()
         other.synchronize()
@@ -299,7 +302,7 @@ def _order(ctx: CheckContext, device: torch.device, says: str, hint: str) -> Non
 
 
 @contextlib.contextmanager
-def _blamed(ctx: CheckContext, member: str, says: str, hint: str) -> Iterator[None]:
+def _blamed(ctx: CheckContext, member: str, says: str, hint: str) -> Generator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
@@ -344,7 +347,8 @@ def current_device(ctx: CheckContext) -> None:
     ask: Any = getattr(ctx.platform, "current_device", None)
     if kind == "cpu" or not callable(ask):
         return
-    last = int(count()) - 1 if callable(count) else 0
+    many: Any = count() if callable(count) else 1
+    last = int(many) - 1
     for index in dict.fromkeys((last, 0)):
         ctx.ask("set_device", torch.device(kind, index), contract_says=says, hint="Take a torch.device.")
         now: object = ask()
@@ -400,7 +404,7 @@ def process_group_ranks(ctx: CheckContext) -> None:
         tensor = torch.tensor([1.0 + rank, 10.0], device=device)
         group.allreduce([tensor]).wait()
         _groups.append(group)
-        return tensor.cpu().tolist()
+        return numbers(tensor)
 
     for end in sorted(on_ranks(2, work, _LIMIT, ctx.blame), key=lambda one: one.hung):
         if end.answer == [3.0, 20.0]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from conformance.context import CheckContext, describe, locate, short
+from conformance.context import CheckContext, describe, is_a, locate, short
 from conformance.model import Finding, Level, Unsupported, Violation
 from conformance.numeric.attention_run import device_of
 from conformance.places import quoted
@@ -34,6 +34,7 @@ _NEEDS: Final = (
 _WITHIN: Final = {"float32": 2e-4, "float16": 2e-2, "bfloat16": 1e-1}
 
 Arguments = tuple[Any, ...]
+Compute = Callable[[Arguments], "Sequence[torch.Tensor]"]
 
 
 @attrs.frozen
@@ -50,9 +51,9 @@ class Problem:
 
     words: str
     arguments: Arguments
-    right: Callable[..., Sequence[torch.Tensor]]
+    right: Compute
     changes: tuple[int, ...] = ()
-    mistakes: Mapping[str, Callable[..., Sequence[torch.Tensor]]] = attrs.field(factory=dict[str, Any])
+    mistakes: Mapping[str, Compute] = attrs.field(factory=dict[str, Any])
 
 
 def _drawn(*shape: int, seed: int, dtype: Any) -> torch.Tensor:
@@ -68,7 +69,7 @@ def _normed(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tens
     return wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + epsilon) * weight.double()
 
 
-def _norm_mistakes() -> dict[str, Callable[..., Sequence[torch.Tensor]]]:
+def _norm_mistakes() -> dict[str, Compute]:
     import torch
 
     def centred(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> Sequence[torch.Tensor]:
@@ -76,12 +77,12 @@ def _norm_mistakes() -> dict[str, Callable[..., Sequence[torch.Tensor]]]:
         return [_normed(wide, weight, epsilon)]
 
     return {
-        "the weight were left out": lambda x, w, e: [_normed(x, torch.ones_like(w), e)],
-        "1 were added to the weight": lambda x, w, e: [_normed(x, w + 1, e)],
-        "epsilon were left out": lambda x, w, e: [_normed(x, w, 0.0)],
-        "the mean were subtracted first, as LayerNorm does": centred,
-        "epsilon were added to the root, not to the mean square": lambda x, w, e: [
-            x.double() / (x.double().pow(2).mean(-1, keepdim=True).sqrt() + e) * w.double()
+        "the weight were left out": lambda a: [_normed(a[0], torch.ones_like(a[1]), a[2])],
+        "1 were added to the weight": lambda a: [_normed(a[0], a[1] + 1, a[2])],
+        "epsilon were left out": lambda a: [_normed(a[0], a[1], 0.0)],
+        "the mean were subtracted first, as LayerNorm does": lambda a: centred(*a),
+        "epsilon were added to the root, not to the mean square": lambda a: [
+            a[0].double() / (a[0].double().pow(2).mean(-1, keepdim=True).sqrt() + a[2]) * a[1].double()
         ],
     }
 
@@ -94,14 +95,14 @@ def _rms_norm(dtype: Any) -> Iterator[Problem]:
             yield Problem(
                 f"rms_norm of [{rows}, {width}] with epsilon {epsilon:g}",
                 (x, weight, epsilon),
-                lambda x, w, e: [_normed(x, w, e)],
+                lambda a: [_normed(a[0], a[1], a[2])],
                 mistakes=_norm_mistakes(),
             )
     wide = _drawn(4, 96, seed=3, dtype=dtype)
     yield Problem(
         "rms_norm of every other column, [4, 48], a view",
         (wide[:, ::2], _drawn(48, seed=7, dtype=dtype), 1e-5),
-        lambda x, w, e: [_normed(x, w, e)],
+        lambda a: [_normed(a[0], a[1], a[2])],
         mistakes=_norm_mistakes(),
     )
 
@@ -112,15 +113,15 @@ def _added_norm(dtype: Any) -> Iterator[Problem]:
         yield Problem(
             f"fused_add_rms_norm of [{rows}, {width}]",
             (x, other, _drawn(width, seed=7, dtype=dtype), 1e-5),
-            lambda x, r, w, e: [_normed((x + r), w, e), (x + r).double()],
+            lambda a: [_normed((a[0] + a[1]), a[2], a[3]), (a[0] + a[1]).double()],
             mistakes={
-                "the residual were not added before the norm": lambda x, r, w, e: [
-                    _normed(x, w, e),
-                    (x + r).double(),
+                "the residual were not added before the norm": lambda a: [
+                    _normed(a[0], a[2], a[3]),
+                    (a[0] + a[1]).double(),
                 ],
-                "the normed rows were returned as the sum too": lambda x, r, w, e: [
-                    _normed(x + r, w, e),
-                    _normed(x + r, w, e),
+                "the normed rows were returned as the sum too": lambda a: [
+                    _normed(a[0] + a[1], a[2], a[3]),
+                    _normed(a[0] + a[1], a[2], a[3]),
                 ],
             },
         )
@@ -149,8 +150,11 @@ def _silu_and_mul(dtype: Any) -> Iterator[Problem]:
         yield Problem(
             f"silu_and_mul of {list(shape)}",
             (_drawn(*shape, seed=5, dtype=dtype),),
-            right,
-            mistakes={"the halves were swapped": swapped, "gelu were taken for silu": gelu},
+            lambda a: right(*a),
+            mistakes={
+                "the halves were swapped": lambda a: swapped(*a),
+                "gelu were taken for silu": lambda a: gelu(*a),
+            },
         )
 
 
@@ -182,12 +186,12 @@ def _rotary(dtype: Any) -> Iterator[Problem]:
                 angles.cos().to(dtype),
                 angles.sin().to(dtype),
             ),
-            lambda x, c, s: [rotated(x, c, s)],
+            lambda a: [rotated(a[0], a[1], a[2])],
             mistakes={
-                "neighbours were rotated, not elements half a head apart": interleaved,
-                "it were rotated the other way": lambda x, c, s: [rotated(x, c, -s)],
-                "every token had the angles of the first": lambda x, c, s: [
-                    rotated(x, c[:1].expand_as(c), s[:1].expand_as(s))
+                "neighbours were rotated, not elements half a head apart": lambda a: interleaved(*a),
+                "it were rotated the other way": lambda a: [rotated(a[0], a[1], -a[2])],
+                "every token had the angles of the first": lambda a: [
+                    rotated(a[0], a[1][:1].expand_as(a[1]), a[2][:1].expand_as(a[2]))
                 ],
             },
         )
@@ -216,11 +220,15 @@ def _slot_mapping(dtype: Any) -> Iterator[Problem]:
                 size,
                 torch.full((13,), 77, dtype=torch.int64),
             ),
-            right,
+            lambda a: right(*a),
             changes=(4,),
             mistakes={
-                "rows of padding were left as they were": lambda s, p, t, b, o: [
-                    torch.where(right(s, p, t, b, o)[0] < 0, o.double(), right(s, p, t, b, o)[0])
+                "rows of padding were left as they were": lambda a: [
+                    torch.where(
+                        right(a[0], a[1], a[2], a[3], a[4])[0] < 0,
+                        a[4].double(),
+                        right(a[0], a[1], a[2], a[3], a[4])[0],
+                    )
                 ],
             },
         )
@@ -247,7 +255,7 @@ def _write_cache(dtype: Any) -> Iterator[Problem]:
                 torch.full((2, 4, size, 2, 32), 0.5, dtype=dtype),
                 slots,
             ),
-            right,
+            lambda a: right(*a),
             changes=(2,),
         )
 
@@ -324,7 +332,7 @@ def _judge(ctx: CheckContext, kernel: Kernel, problem: Problem, dtype: Any, says
         for index, one in enumerate(given)
     )
     before = [one.clone() if isinstance(one, torch.Tensor) else one for one in given]
-    right = problem.right(*problem.arguments)  # before a kernel can change what it is given
+    right = problem.right(problem.arguments)  # before a kernel can change what it is given
     told = f"{problem.words} in {dtype}"
     try:
         with ctx.adapter.active(ctx.platform), torch.inference_mode():
@@ -341,7 +349,7 @@ def _judge(ctx: CheckContext, kernel: Kernel, problem: Problem, dtype: Any, says
             f"Correct that line, or let `supports` of the implementation say no. {hint}",
             place,
         ) from error
-    whole: tuple[Any, ...] = answer if isinstance(answer, tuple) else (answer,)
+    whole: Sequence[Any] = answer if is_a(answer, tuple) else (answer,)
     got: Sequence[Any] = [given[index] for index in problem.changes] or whole
     bad = _off(got, right, problem, dtype)
     if bad:
@@ -376,7 +384,7 @@ def _off(got: Sequence[Any], right: Sequence[torch.Tensor], problem: Problem, dt
             (
                 words
                 for words, mistake in problem.mistakes.items()
-                if _alike(one, mistake(*problem.arguments)[number], 2 * bound)
+                if _alike(one, mistake(problem.arguments)[number], 2 * bound)
             ),
             "",
         )

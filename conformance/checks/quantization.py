@@ -121,7 +121,7 @@ class Layer:
 
     def fail(self, method: str, says: str, did: str, hint: str, place: str = "") -> Violation:
         """A violation that names a method of the class."""
-        cls = type(self.method)
+        cls: type = self.method.__class__
         return Violation(
             Finding(
                 contract_says=says,
@@ -155,7 +155,7 @@ def _layers(ctx: CheckContext) -> Iterator[Layer]:
 
 
 def _relative(got: torch.Tensor, right: torch.Tensor) -> float:
-    return float((got - right).norm() / right.norm())
+    return float((got - right).square().sum().sqrt() / right.square().sum().sqrt())
 
 
 def _chosen(ctx: CheckContext) -> list[Layer]:

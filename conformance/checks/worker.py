@@ -14,7 +14,7 @@ import attrs
 
 from conformance.checks import _configs
 from conformance.checks.engine import BOOTS
-from conformance.context import CheckContext, describe, kind_of, short
+from conformance.context import CheckContext, describe, is_a, kind_of, short
 from conformance.model import Level, NotRun, Unsupported, Violation
 from conformance.numeric.attention_run import part_fails
 from conformance.numeric.worker_model import LAYERS, Weights, builder, logits_of, weights_of
@@ -60,11 +60,13 @@ class Driver:
         Raises:
             Violation: it raises.
         """
-        return _called(self.ctx, type(self.worker), method, lambda: getattr(self.worker, method)(*args))
+        cls: type = self.worker.__class__
+        return _called(self.ctx, cls, method, lambda: getattr(self.worker, method)(*args))
 
     def fail(self, method: str, says: str, did: str, hint: str) -> Violation:
         """A violation that names a method of the worker."""
-        return _fails(self.ctx, type(self.worker), method, says, did, hint)
+        cls: type = self.worker.__class__
+        return _fails(self.ctx, cls, method, says, did, hint)
 
     def allocate(self) -> None:
         """Give the worker a cache of its own layout."""
@@ -93,9 +95,9 @@ class Driver:
             for name, new, past, blocks in shares
         ]
         output = self.call("execute_model", requests)
-        found: object = getattr(output, "next_token_ids", None)
+        found: Any = getattr(output, "next_token_ids", None)
         names = [one.request_id for one in requests]
-        if not isinstance(found, Mapping) or sorted(map(str, found)) != sorted(names):
+        if not is_a(found, Mapping) or sorted(map(str, found)) != sorted(names):
             raise self.fail(
                 "execute_model",
                 "`execute_model` gives a StepOutput with the next token of each request of the step, by its name.",
@@ -228,8 +230,8 @@ def _worker(ctx: CheckContext, config: Any) -> Driver:
 def start(ctx: CheckContext) -> None:
     """The worker starts, loads the model that it is given, and tells what its layers store."""
     driver = _worker(ctx, _config(ctx))
-    specs: object = driver.call("get_kv_cache_spec")
-    if not isinstance(specs, Mapping) or sorted(map(str, specs)) != sorted(LAYERS):
+    specs: Any = driver.call("get_kv_cache_spec")
+    if not is_a(specs, Mapping) or sorted(map(str, specs)) != sorted(LAYERS):
         raise driver.fail(
             "get_kv_cache_spec",
             "`get_kv_cache_spec` gives what each layer of the model stores, by the layer's name.",

@@ -164,7 +164,7 @@ class Driver:
 
     def fail(self, method: str, says: str, did: str, *, place: str = "", hint: str = "") -> Violation:
         """A violation that names the implementation's method."""
-        cls: type = type(self.impl)
+        cls: type = self.impl.__class__
         return part_fails(
             self.ctx,
             PICKER,

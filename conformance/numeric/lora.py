@@ -108,7 +108,8 @@ class Driver:
     @property
     def cls(self) -> type:
         """The wrapper's class."""
-        return type(self.wrapper)
+        found: type = self.wrapper.__class__
+        return found
 
     def tell(self, batch: Batch) -> None:
         """Announce another batch."""
