@@ -10,7 +10,7 @@ from conformance.checks.engine import BOOTS, SPREADS, WORKS, of_worker
 from conformance.context import CheckContext, short
 from conformance.engines.native_tokens import COUNT, PARALLEL, PROMPTS, TOKENS
 from conformance.model import Level, Skip, Unsupported
-from conformance.numeric.llama import first_wrong
+from conformance.numeric.llama import config, first_wrong
 from conformance.registry import check
 
 _NEAR: Final[Mapping[str, float]] = {"float32": 0.02, "float16": 1.0, "bfloat16": 6.0}
@@ -159,7 +159,8 @@ def _judge(
                 hint="Let the engine serve an ordinary request.",
             )
         wrong = first_wrong(prompt, got, near)
-        if len(got) != COUNT or wrong is not None:
+        ended = bool(got) and len(got) < COUNT and got[-1] == config()["eos_token_id"]
+        if (len(got) != COUNT and not ended) or wrong is not None:
             at = (
                 f"token {wrong.place + 1} is {wrong.got}; the likeliest is {wrong.best}, whose logit is larger by "
                 f"{wrong.gap:.3g}"

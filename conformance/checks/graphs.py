@@ -13,6 +13,7 @@ from conformance.checks.pickers import asked, says_of
 from conformance.context import CheckContext, describe, kind_of, short
 from conformance.model import Level, Unsupported, Violation
 from conformance.numeric.attention_run import device_of, part_fails
+from conformance.numeric.values import numbers
 from conformance.places import quoted
 from conformance.registry import check
 
@@ -396,7 +397,8 @@ def persistent(ctx: CheckContext) -> None:
                     cls,
                     "__call__",
                     says=says,
-                    did=f"in call {number}, which writes {float(number)} to two rows of one of two caches, {what} was "
-                    f"{_shown(one)}…, expected {_shown(other)}…",
+                    did=f"in call {number}, which writes {float(number)} to two rows of one of two caches, the first column "
+                    f"of {what} was {short(numbers(one.reshape(-1, _WIDTH)[:, 0]))}, expected "
+                    f"{short(numbers(other.reshape(-1, _WIDTH)[:, 0]))}",
                     hint=hint,
                 )
