@@ -103,8 +103,13 @@ class Runner:
 
     def _fresh_needs(self, check: Check) -> set[str]:
         """The checks that a check needs, at whatever remove, and that wait for an interpreter of their own."""
-        needs = [self.checks[name] for name in check.needs]
-        return {need.id for need in needs if need.where == "fresh"}.union(*map(self._fresh_needs, needs))
+        found: set[str] = set()
+        waiting = [check]
+        while waiting:
+            new = set(self._needs(waiting.pop())) - found
+            found |= new
+            waiting += [self.checks[name] for name in new]
+        return {name for name in found if self.checks[name].where == "fresh"}
 
     def _look_ahead(self, check_id: str) -> None:
         """Start a check that comes later beside this one, if a core is free and what it needs has run.
@@ -116,7 +121,7 @@ class Runner:
         self._coming.remove(check_id)
         for name in self._coming:
             check = self.checks[name]
-            ready = name not in self._answers and all(need in self._answers for need in check.needs)
+            ready = name not in self._answers and all(need in self._answers for need in self._needs(check))
             if ready and self._obstacle(check) is None:
                 if self.source.begin(name, check.limit(self.source.limit), spare=True):
                     self._coming.remove(name)
@@ -137,17 +142,26 @@ class Runner:
 
     def _without_repeats(self, check: Check, answer: Answer) -> Answer:
         """One cause, one failure: what says no more than an expected failure that it needs counts as not run."""
-        for need in check.needs if answer.outcome is Outcome.FAIL else ():
+        for need in self._needs(check) if answer.outcome is Outcome.FAIL else ():
             known = self.answer(need).findings
             if need in self.expected and all(_is_said(one, known) for one in answer.findings):
                 return Answer(Outcome.NOT_RUN, reason=f"{need} failed", details={"cause": need})
         return answer
 
+    def _needs(self, check: Check) -> list[str]:
+        """The checks that a check needs on this engine; those of other engines say nothing here."""
+        engine = self.opening.engine
+        return [
+            name
+            for name in check.needs
+            if not engine or not self.checks[name].engines or engine in self.checks[name].engines
+        ]
+
     def _obstacle(self, check: Check) -> Answer | None:
         """The answer of a check that cannot be run; None if it can."""
         if check.id == IMPORTABLE and self.opening.status != "ready":
             return _not_opened(check, self.opening)
-        for need in check.needs:
+        for need in self._needs(check):
             answer = self.answer(need)
             if need in self.expected and answer.outcome is Outcome.FAIL:
                 continue  # a fault that its vendor knows and goes on with

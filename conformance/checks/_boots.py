@@ -12,6 +12,7 @@ import attrs
 from conformance.context import CheckContext, short
 from conformance.engines.boot import Boot
 from conformance.engines.hooks_boot import FRONT_END, WORKER, own_places
+from conformance.engines.native_tokens import PARALLEL, TOKENS
 from conformance.model import Skip, Violation
 from conformance.places import quoted
 from conformance.remedies import instead
@@ -86,15 +87,19 @@ class Booted:
     @property
     def how(self) -> str:
         """The layout in words."""
-        return "in one process" if self.layout == ONE else "with worker processes"
+        return "with worker processes" if self.layout in (MANY, PARALLEL) else "in one process"
 
     def process(self, name: str) -> str:
         """A process in words."""
-        return "the engine's process" if self.layout == ONE and name == FRONT_END else f"the {name} process"
+        return (
+            "the engine's process"
+            if self.layout in (ONE, TOKENS) and name == FRONT_END
+            else f"the {name} process"
+        )
 
     def inside(self, name: str) -> str:
         """In which process, as what follows a verb; empty where there is one only."""
-        return "" if self.layout == ONE and name == FRONT_END else f" in {self.process(name)}"
+        return "" if self.layout in (ONE, TOKENS) and name == FRONT_END else f" in {self.process(name)}"
 
     def events(self, *what: str) -> list[dict[str, Any]]:
         """The events of some kinds, in order of time."""

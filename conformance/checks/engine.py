@@ -65,6 +65,15 @@ BOOTS: Final = (
 )
 """Checks whose failure explains that an engine does not boot."""
 
+WORKS: Final = (
+    "worker.start",
+    "worker.config-kept",
+    "worker.memory",
+    "worker.steps",
+    "worker.chunks",
+)
+"""Checks whose failure explains that an engine of our own generates something else, or nothing."""
+
 SPREADS: Final = (
     "config.check-idempotent",
     "config.defaults-idempotent",
@@ -82,7 +91,7 @@ SPREADS: Final = (
     "engine.in-process",
     group="device",
     level=Level.ENGINE,
-    needs=BOOTS,
+    needs=(*BOOTS, *WORKS),
     where="fresh",
     why="Users start the engine to generate: what fails here fails in their runs.",
     hint="Run the engine on the platform yourself, in one process, and correct what it reports.",
@@ -96,7 +105,7 @@ def in_process(ctx: CheckContext) -> None:
     "engine.processes",
     group="device",
     level=Level.ENGINE,
-    needs=(*BOOTS, *SPREADS),
+    needs=(*BOOTS, *WORKS, *SPREADS),
     where="fresh",
     why="Engines run their workers in processes of their own, where only the config and the class are known.",
     hint="Let every hook follow from the config, the environment and the class, in whatever process it runs.",
@@ -136,7 +145,7 @@ def same_tokens(ctx: CheckContext) -> None:
     alone, spread = booted(ctx, ONE), booted(ctx, MANY)
     for prompt, here, there in zip(PROMPTS, alone.answer["first"], spread.answer["first"], strict=True):
         if here != there:
-            raise _of_worker(
+            raise of_worker(
                 spread,
                 says="The tokens do not depend on how the engine is spread over processes.",
                 did=f"the prompt {short(prompt)} gave {there}; in one process it gave {here}",
@@ -187,7 +196,7 @@ def timeline(ctx: CheckContext) -> None:
     "engine.stops",
     group="device",
     level=Level.ENGINE,
-    needs=("engine.in-process", "engine.processes"),
+    needs=("engine.in-process", "engine.processes", "worker.shutdown"),
     where="fresh",
     why="What an engine leaves behind holds the device, and the next one does not start.",
     hint="End what you start: threads as daemons, processes with their parent, shared memory with its owner.",
@@ -223,14 +232,14 @@ def judge_tokens(run: Booted) -> None:
                 place=frame.place if frame else "",
             )
         if len(tokens) != TOKENS or not all(0 <= token < answer["vocabulary"] for token in tokens):
-            raise _of_worker(
+            raise of_worker(
                 run,
                 did=f"the prompt {short(prompt)} gave {tokens}, expected {TOKENS} tokens below "
                 f"{answer['vocabulary']}",
                 hint="Let the worker return for each request the index of the next token, once a step.",
             )
     if answer.get("finite") is False:
-        raise _of_worker(
+        raise of_worker(
             run,
             did="the logits are not finite, and every token is 0",
             hint="Look for an overflow or memory that is read before it is written, in the attention first.",
@@ -259,7 +268,7 @@ def _same(run: Booted, first: Sequence[Any], other: Any, how: str, *, whole: boo
     for prompt, tokens, again in zip(PROMPTS, first, other, strict=True):
         if tokens != again:
             part = "" if whole else f" after its first {TOKENS // 2} tokens had been put to the prompt"
-            raise _of_worker(
+            raise of_worker(
                 run,
                 says="The same prompt gives the same tokens: greedy decoding depends on the tokens before "
                 "and on nothing else.",
@@ -268,7 +277,7 @@ def _same(run: Booted, first: Sequence[Any], other: Any, how: str, *, whole: boo
             )
 
 
-def _of_worker(run: Booted, *, did: str, hint: str, says: str = "") -> Violation:
+def of_worker(run: Booted, *, did: str, hint: str, says: str = "") -> Violation:
     """A violation that names the worker class, which computes the tokens."""
     name = next(
         (

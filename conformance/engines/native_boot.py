@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 import attrs
 
-from conformance.engines import user_arguments
+from conformance.engines import native_tokens, user_arguments
 from conformance.engines.base import BootPlan
 from conformance.engines.boot import PROMPTS, TOKENS
 from conformance.engines.front_boot import CLOSING
@@ -25,10 +25,10 @@ def plan(layout: str) -> BootPlan:
     """
     from reference_engine.args import EngineArgs
 
-    del layout
     user_arguments.require_known(list(attrs.fields_dict(EngineArgs)))
     environment = {"PLATFORM_ABC_PLUGINS": NAME, "PLATFORM_ABC_TARGET_DEVICE": None, "OMP_NUM_THREADS": "1"}
-    return BootPlan(_DRIVE, _SECONDS, environment, "platforms.cpu:CpuPlatform")
+    drive = "conformance.engines.native_tokens:drive" if layout in native_tokens.LAYOUTS else _DRIVE
+    return BootPlan(drive, _SECONDS, environment, "platforms.cpu:CpuPlatform")
 
 
 def drive(layout: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def drive(layout: str) -> dict[str, Any]:
         results = engine.generate(prompts, SamplingParams(max_tokens=most, temperature=0.0))
         return [one.error or list(one.tokens) for one in results]
 
-    asked: dict[str, Any] = {"dtype": _dtype(), "max_model_len": 128, "max_num_seqs": 4}
+    asked: dict[str, Any] = {"dtype": dtype_of_run(), "max_model_len": 128, "max_num_seqs": 4}
     asked.update(user_arguments.given())
     asked["executor"] = "uni" if layout == "one-process" else "mp"
     # A hook that hangs is for the kit to find, which knows more of it.
@@ -78,7 +78,7 @@ def drive(layout: str) -> dict[str, Any]:
     }
 
 
-def _dtype() -> str:
+def dtype_of_run() -> str:
     """float32 where the platform has it, so that rounding decides no token."""
     from platforms import current_platform
 

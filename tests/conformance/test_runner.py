@@ -196,3 +196,26 @@ def test_a_free_core_gets_the_next_check_that_can_run() -> None:
     runner.result("test.third")
     runner.result("test.after")
     assert source.spare == ["test.third"]
+
+
+def test_what_another_engine_alone_is_asked_is_no_prerequisite() -> None:
+    """A check waits only for those that its platform's engine is asked."""
+    import attrs
+
+    source = _Answers(base=_blames("hook"))
+    base = attrs.evolve(_check("base"), engines=("native",))
+    needing = _check("one", needs=("base",))
+    checks = {one.id: one for one in (base, needing)}
+    for engine, wanted in (("vllm", Outcome.PASS), ("native", Outcome.NOT_RUN)):
+        runner = Runner(checks, source, Opening(status="ready", module="m", engine=engine))
+        assert runner.result("test.one").outcome is wanted
+
+
+def test_a_long_chain_of_needs_is_looked_up_in_no_time() -> None:
+    """Checks that need all earlier ones, as the steps of one component do, do not multiply."""
+    source = _Answers()
+    names = [f"step{number}" for number in range(40)]
+    checks = [_check(name, needs=tuple(names[:number])) for number, name in enumerate(names)]
+    runner = _runner(source, *checks)
+    runner.begin([one.id for one in checks])
+    assert runner.result("test.step39").outcome is Outcome.PASS

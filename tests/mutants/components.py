@@ -11,6 +11,7 @@ from platform_abc.components.lora import PunicaWrapperBase
 from platforms.components.attention import TorchSdpaBackend
 from platforms.components.communicator import TorchDistributedCommunicator
 from platforms.components.worker import DeviceWorker
+from tests.mutants.lora_parts import Plain
 
 NOT_A_CLASS = "text where a class should be"
 
@@ -64,23 +65,8 @@ class Graphs(StaticGraphWrapper):
         return self.unwrap()(*args, **kwargs)
 
 
-class Lora(PunicaWrapperBase):
+class Lora(Plain):
     """A LoRA wrapper with all its operations."""
-
-    def add_shrink(self, *args: Any, **kwargs: Any) -> Any:
-        """Do nothing."""
-
-    def add_expand(self, *args: Any, **kwargs: Any) -> Any:
-        """Do nothing."""
-
-    def add_lora_embedding(self, *args: Any, **kwargs: Any) -> Any:
-        """Do nothing."""
-
-    def add_lora_linear(self, *args: Any, **kwargs: Any) -> Any:
-        """Do nothing."""
-
-    def add_lora_logits(self, *args: Any, **kwargs: Any) -> Any:
-        """Do nothing."""
 
 
 class LoraWithoutLogits(PunicaWrapperBase):

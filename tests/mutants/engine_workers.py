@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from multiprocessing.shared_memory import SharedMemory
 from typing import Any
 
 import attrs
+import torch
 
 from platform_abc.components.worker import StepOutput, StepRequest
 from platforms.components.worker import DeviceWorker
@@ -109,12 +109,15 @@ class LooksUp(DeviceWorker):
 
 
 class ByProcess(DeviceWorker):
-    """Turns the tokens by one in a process of the engine's own."""
+    """Turns the tokens by one where the engine runs several processes."""
 
     def execute_model(self, requests: Sequence[StepRequest]) -> StepOutput:
         """Run one step."""
-        turn = int(multiprocessing.parent_process() is not None)
-        return _changed(super().execute_model(requests), lambda name, token: (token + turn) % 128)
+        turn = int(self.parallel_config.distributed_executor_backend == "mp")
+        return _changed(
+            super().execute_model(requests),
+            lambda name, token: (token + turn) % self.vllm_config.model_config.vocab_size,
+        )
 
 
 class Updates(DeviceWorker):
@@ -177,3 +180,38 @@ class ThreadedTwin(Threaded):
     """Has a thread that ends with the interpreter."""
 
     daemon = True
+
+
+class DoublesNorms(DeviceWorker):
+    """Takes weights of norms for those of another family, which are stored less 1."""
+
+    def load_model(self, build: Any = None) -> None:
+        """Load it, and convert its weights."""
+        super().load_model(build)
+        for module in self.get_model().modules():
+            norm: object = getattr(module, "norm", None)
+            if isinstance(norm, torch.Tensor) and norm.dim() == 1:
+                module.norm = norm + 1
+
+
+class SmallBlocks(DeviceWorker):
+    """Was tried with blocks of 16 tokens only."""
+
+    def execute_model(self, requests: Sequence[StepRequest]) -> StepOutput:
+        """Run one step."""
+        turn = int(self.cache_config.block_size != 16)
+        return _changed(super().execute_model(requests), lambda name, token: self._turned(token, turn))
+
+    def _turned(self, token: int, turn: int) -> int:
+        assert self.model_config is not None
+        return (token + turn) % self.model_config.vocab_size
+
+
+class OneRank(SmallBlocks):
+    """Was tried on one rank only."""
+
+    def execute_model(self, requests: Sequence[StepRequest]) -> StepOutput:
+        """Run one step."""
+        turn = self.parallel_config.tensor_parallel_size - 1
+        output = DeviceWorker.execute_model(self, requests)
+        return _changed(output, lambda name, token: self._turned(token, turn))

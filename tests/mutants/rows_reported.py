@@ -11,7 +11,7 @@ ROWS: Final[tuple[Mutant, ...]] = (
     Mutant("reported:NoHeads", "members.engine-calls"),
     Mutant("reported:NameNeedsNumber", "members.engine-calls"),
     Mutant("reported:MemoryUnread", "device.memory", "reported:MemoryElsewhere"),
-    Mutant("reported:NoSetDevice", "engine.in-process"),
+    Mutant("reported:NoSetDevice", "worker.start"),
     Mutant("reported:NoUnits", "device.facts"),
     Mutant("reported:ChoosesByDevice", "pickers.compile-backend", "pickers:CompileEager"),
 )

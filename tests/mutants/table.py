@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants import rows_activation, rows_config, rows_engine, rows_members, rows_reported
+from tests.mutants import (
+    rows_activation,
+    rows_components,
+    rows_config,
+    rows_engine,
+    rows_members,
+    rows_reported,
+)
 from tests.mutants.row import Mutant
 
 MUTANTS: Final = (
     *rows_activation.ROWS,
     *rows_members.ROWS,
     *rows_config.ROWS,
+    *rows_components.ROWS,
     *rows_engine.ROWS,
     *rows_reported.ROWS,
     Mutant("breaks_import:NeverThere", "platform.importable", host=True),

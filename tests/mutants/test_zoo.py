@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from conformance.model import Level
 from conformance.registry import all_checks
 from tests.mutants import snapshots
 from tests.mutants.pool import Results, bad, judge_all, merged
@@ -23,9 +24,9 @@ _every_mutant = pytest.mark.parametrize(
         pytest.param(
             one,
             id=f"{one.name}-{one.check}",
-            # An engine that boots takes seconds, and each of these boots one or two: one for each check is enough.
+            # An engine that boots takes seconds, and components compute a while: one for each check is enough.
             marks=[pytest.mark.zoo]
-            if one.check.startswith("engine.") and one is not _FIRST[one.check]
+            if all_checks()[one.check].level >= Level.COMPONENTS and one is not _FIRST[one.check]
             else [],
         )
         for one in MUTANTS

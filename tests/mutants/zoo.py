@@ -219,11 +219,13 @@ def load(name: str) -> type:
 
 
 def _chosen(checks: Mapping[str, Check], engine: str, asked: Mapping[str, Any]) -> Iterator[str]:
-    """The checks to run, in their order."""
+    """The checks to run, in their order; what components compute is asked of those that are about components."""
+    deep = any(checks[check_id].level >= Level.COMPONENTS for check_id in asked["wanted"])
     for check_id, check in checks.items():
         if check.engines and engine not in check.engines:
             continue
-        deep_enough = asked["depth"] == "all" or (asked["depth"] == "forked" and not _is_dear(check))
+        forked = not _is_dear(check) and (deep or check.level < Level.COMPONENTS)
+        deep_enough = asked["depth"] == "all" or (asked["depth"] == "forked" and forked)
         if deep_enough or check_id in asked["wanted"]:
             yield check_id
 

@@ -68,6 +68,14 @@ class KernelRegistry:
         """
         return self._overrides.get(name) or self._cores[name]
 
+    def core_of(self, name: str) -> Callable[..., Any]:
+        """Return the engine's own kernel `name`, whether it is overridden or not.
+
+        Raises:
+            KeyError: there is no such kernel.
+        """
+        return self._cores[name]
+
     def overridden(self) -> Sequence[str]:
         """Return the names of the kernels that are overridden, sorted."""
         return tuple(sorted(self._overrides))

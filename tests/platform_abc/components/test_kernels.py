@@ -28,6 +28,7 @@ def test_an_override_replaces_its_core_kernel_only() -> None:
     assert kernels.get("scale")(2) == 4
     kernels.override("scale", triple)
     assert kernels.get("scale")(2) == 6
+    assert kernels.core_of("scale") is double
     assert kernels.overridden() == ("scale",)
     assert kernels.names() == ("other", "scale")
     kernels.clear_overrides()

@@ -1,0 +1,253 @@
+"""Quantization methods that the platform lists: a quantised layer is still that layer, within what rounding explains."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from conformance.context import CheckContext, describe, kind_of, locate, unrun
+from conformance.model import Finding, Level, Unsupported, Violation
+from conformance.numeric.attention_run import device_of
+from conformance.places import quoted
+from conformance.registry import check
+
+if TYPE_CHECKING:
+    import torch
+
+_ENGINES: Final = "reference_engine.quantization"
+"""Has the engine's own methods."""
+_OUTPUTS: Final = 48
+_INPUTS: Final = 128
+_TOKENS: Final = 7
+_ALLOWED: Final = 0.3
+"""How far a quantised layer may be off, relative to its result: more than four bits a weight need."""
+_NEEDS: Final = (
+    "members.kinds",
+    "members.engine-calls",
+    "identity.lists",
+    "identity.torch-device",
+    "capabilities.quantization",
+    "config.pre-register",
+    "device.answers",
+)
+
+
+@attrs.define
+class Layer:
+    """A linear layer and the method that quantises it.
+
+    Args:
+        ctx: of the check.
+        method: an instance.
+        name: by which the platform lists it.
+        dtype: of activations.
+    """
+
+    ctx: CheckContext
+    method: Any
+    name: str
+    dtype: torch.dtype
+
+    def weight(self) -> torch.Tensor:
+        """Rows of very different sizes, so that one row's scale is not another's."""
+        import torch
+
+        drawn = torch.randn(_OUTPUTS, _INPUTS, generator=torch.Generator().manual_seed(1))
+        sizes = 2.0 ** (torch.arange(_OUTPUTS) % 6).unsqueeze(1)
+        return (drawn * sizes / 16).to(device_of(self.ctx), self.dtype)
+
+    def x(self) -> torch.Tensor:
+        """Activations."""
+        import torch
+
+        drawn = torch.randn(_TOKENS, _INPUTS, generator=torch.Generator().manual_seed(2))
+        return drawn.to(device_of(self.ctx), self.dtype)
+
+    def bias(self) -> torch.Tensor:
+        """A bias as large as the result."""
+        import torch
+
+        return (torch.arange(_OUTPUTS) - 20.0).to(device_of(self.ctx), self.dtype)
+
+    def call(self, method: str, *args: Any) -> Any:
+        """Call the method's `quantize` or `apply`.
+
+        Raises:
+            Unsupported: it declines.
+            Violation: it raises.
+        """
+        try:
+            with self.ctx.adapter.active(self.ctx.platform):
+                return getattr(self.method, method)(*args)
+        except NotImplementedError as error:
+            raise Unsupported(f"{self.name}: {method} raises {describe(error)}") from error
+        except (Exception, SystemExit) as error:
+            place = self.ctx.blame(error)
+            raise self.fail(
+                method,
+                "A method that the platform lists quantises a layer and multiplies by it, in the dtypes that it names.",
+                f"in {self.dtype} it raised {describe(error)}{quoted(place)}",
+                f"Correct that line of `{method}`, or take the method out of `supported_quantization`.",
+                place,
+            ) from error
+
+    def applied(self, stored: Any, bias: torch.Tensor | None) -> torch.Tensor:
+        """Multiply by the stored weight.
+
+        Raises:
+            Violation: it gave no such tensor.
+        """
+        import torch
+
+        got = self.call("apply", stored, self.x(), bias)
+        if (
+            not isinstance(got, torch.Tensor)
+            or tuple(got.shape) != (_TOKENS, _OUTPUTS)
+            or got.dtype is not self.dtype
+        ):
+            shown = f"{list(got.shape)} in {got.dtype}" if isinstance(got, torch.Tensor) else kind_of(got)
+            raise self.fail(
+                "apply",
+                "`apply` gives `[tokens, outputs]` in the dtype of `x`.",
+                f"for x of {[_TOKENS, _INPUTS]} in {self.dtype} and a weight of {[_OUTPUTS, _INPUTS]} it gave {shown}",
+                "Return the product in the dtype and shape of the layer's result.",
+            )
+        return got.double().cpu()
+
+    def fail(self, method: str, says: str, did: str, hint: str, place: str = "") -> Violation:
+        """A violation that names a method of the class."""
+        cls: type = self.method.__class__
+        return Violation(
+            Finding(
+                contract_says=says,
+                platform_did=f"{self.name!r}: {did}",
+                member=f"supported_quantization → {cls.__name__}.{method}",
+                location=place or locate(getattr(cls, method, None)) or locate(cls) or cls.__name__,
+                hint=hint,
+            )
+        )
+
+
+def _layers(ctx: CheckContext) -> Iterator[Layer]:
+    """A layer for each method that is listed and registered, in each dtype that both take."""
+    from platform_abc.components.quantization import get_quantization_method, quantization_methods
+
+    if importlib.util.find_spec(_ENGINES) is not None:
+        importlib.import_module(_ENGINES)
+    with ctx.adapter.active(ctx.platform), contextlib.suppress(Exception, SystemExit):
+        unrun(ctx.platform.pre_register_and_update())  # config.pre-register judges what it raises
+    known = set(quantization_methods())
+    for name in ctx.platform.supported_quantization:
+        if name not in known:
+            continue
+        cls: Any = get_quantization_method(name)
+        least: int = cls.get_min_capability()
+        if least >= 0 and not ctx.platform.has_device_capability(least):
+            continue
+        for dtype in cls.get_supported_act_dtypes():
+            if dtype in list(ctx.platform.supported_dtypes):
+                yield Layer(ctx, cls(None), name, dtype)
+
+
+def _relative(got: torch.Tensor, right: torch.Tensor) -> float:
+    return float((got - right).square().sum().sqrt() / right.square().sum().sqrt())
+
+
+def _chosen(ctx: CheckContext) -> list[Layer]:
+    ctx.need_device()
+    layers = list(_layers(ctx))
+    if not layers:
+        raise Unsupported("the platform lists no quantization method that is registered")
+    ctx.details["methods"] = sorted({layer.name for layer in layers})
+    return layers
+
+
+@check(
+    "quantization.dense",
+    group="capabilities",
+    level=Level.COMPONENTS,
+    engines=("native",),
+    needs=_NEEDS,
+    why="A wrong scale or order is no rounding error: the model answers nonsense, in perfect sentences.",
+    hint="Multiply by the stored weight with the scales of its own rows or groups.",
+)
+def dense(ctx: CheckContext) -> None:
+    """A layer that was quantised gives what it gives unquantised, within what a few bits a weight lose."""
+    import torch
+
+    says = "Quantising a weight and applying it gives what the weight itself gives, up to rounding."
+    hint = "Check the scales: which row or group each belongs to, whether it multiplies or divides, and whether once."
+    for layer in _chosen(ctx):
+        weight = layer.weight()
+        before = weight.clone()
+        stored = layer.call("quantize", weight)
+        if not torch.equal(weight, before):
+            raise layer.fail(
+                "quantize",
+                says,
+                "after `quantize` the weight that it was given was another",
+                "Work on a copy.",
+            )
+        got = layer.applied(stored, None)
+        exact = layer.x().double().cpu() @ before.double().cpu().T
+        gap = _relative(got, exact)
+        if not gap <= _ALLOWED:
+            raise layer.fail(
+                "apply",
+                says,
+                f"in {layer.dtype} the result is off by {gap:.0%} of its size; {_ALLOWED:.0%} is more than four bits a weight "
+                f"lose{_looks(got, exact)}",
+                hint,
+            )
+        again = layer.applied(stored, None)
+        if not torch.equal(got, again) and not _relative(again, exact) <= _ALLOWED:
+            raise layer.fail(
+                "apply",
+                says,
+                f"in {layer.dtype} a second call with the same stored weight is off by {_relative(again, exact):.0%}",
+                "Leave what `quantize` stored as it is in `apply`.",
+            )
+
+
+def _looks(got: torch.Tensor, exact: torch.Tensor) -> str:
+    factor = float((got * exact).sum() / (exact * exact).sum())
+    if abs(factor) > 1e-6 and _relative(got / factor, exact) <= _ALLOWED:
+        return f"; all of it is {factor:.3g} times what is right"
+    by_row = (got * exact).sum(0) / (exact * exact).sum(0)
+    if _relative(got / by_row, exact) <= _ALLOWED:
+        return f"; each output has a factor of its own, from {float(by_row.min()):.3g} to {float(by_row.max()):.3g}"
+    return ""
+
+
+@check(
+    "quantization.bias",
+    group="capabilities",
+    level=Level.COMPONENTS,
+    engines=("native",),
+    needs=(*_NEEDS, "quantization.dense"),
+    why="Some models have biases, and few test prompts show that one is lost.",
+    hint="Add the bias once, after the scales.",
+)
+def bias(ctx: CheckContext) -> None:
+    """A bias is added once, as it is."""
+    import torch
+
+    for layer in _chosen(ctx):
+        stored = layer.call("quantize", layer.weight())
+        added = layer.applied(stored, layer.bias()) - layer.applied(stored, None)
+        exact = layer.bias().double().cpu().expand_as(added)
+        within = 64 * torch.finfo(layer.dtype).eps * (1 + exact.abs())
+        gap = (added - exact).abs()
+        if not bool((gap <= within).all()):
+            raise layer.fail(
+                "apply",
+                "`apply` adds the bias that it is given, once and unscaled.",
+                f"in {layer.dtype} a bias of {float(exact[0, 0]):g} to {float(exact[0, -1]):g} changed the result by "
+                f"{float(added[0, 0]):.4g} to {float(added[0, -1]):.4g}",
+                "Add `bias` to the product after the scales.",
+            )
