@@ -92,23 +92,27 @@ def compare(engine: Engine, model: Any, batch: int) -> dict[str, float]:
     return {"ours": step_ms(ours), "theirs": step_ms(theirs)}
 
 
+Asked = tuple[str, tuple[object, ...] | None, dict[str, object]]
+"""A member, and the arguments where it was called."""
+
+
 @contextmanager
-def reads_noted(platform: Any) -> Iterator[list[tuple[str, tuple[Any, ...] | None, dict[str, Any]]]]:
+def reads_noted(platform: object) -> Iterator[list[Asked]]:
     """Note every read of a member of the platform, and the arguments where it is called."""
     plain = type(platform)
-    seen: list[tuple[str, tuple[Any, ...] | None, dict[str, Any]]] = []
+    seen: list[Asked] = []
     inside = False
 
-    def read(self: object, name: str) -> Any:
+    def read(self: object, name: str) -> object:
         nonlocal inside
-        value = object.__getattribute__(self, name)
+        value: Any = object.__getattribute__(self, name)
         if name.startswith("__") or inside or name not in MEMBERS:
             return value
         if not callable(value) or isinstance(value, type):
             seen.append((name, None, {}))
             return value
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: object, **kwargs: object) -> object:
             nonlocal inside
             seen.append((name, args, kwargs))
             inside = True
@@ -133,7 +137,7 @@ def layer_ms(engine: Engine, batch: int) -> tuple[float, list[str]]:
     """
     from platforms import current_platform
 
-    counts: dict[int, list[Any]] = {}
+    counts: dict[int, list[Asked]] = {}
     for tokens in (STEPS, STEPS + 1):
         with reads_noted(current_platform) as seen:
             engine.generate(prompts(batch), SamplingParams(max_tokens=tokens))

@@ -199,8 +199,7 @@ def _spelled(picked: Picked, name: str) -> str:
 @check(
     "pickers.signatures",
     group="pickers",
-    # The worker's class is in a config that the hooks have seen.
-    needs=("members.kinds", "identity.enum", "identity.device-type", "config.plain"),
+    needs=("members.kinds", "identity.enum", "identity.device-type"),
     why="The engine makes and calls picked classes as it calls its own; another signature is a TypeError in a run.",
     hint="Copy the signature from the engine's base class of the component.",
 )
@@ -275,8 +274,7 @@ def _fault(
 @check(
     "pickers.complete",
     group="pickers",
-    # The worker's class is in a config that the hooks have seen.
-    needs=("members.kinds", "identity.enum", "identity.device-type", "config.plain"),
+    needs=("members.kinds", "identity.enum", "identity.device-type"),
     why="What the engine calls of a picked class in every run of its kind may not be left to raise.",
     hint="Implement the method; where the device cannot do it, let the picker raise NotSupported instead.",
 )
