@@ -35,6 +35,13 @@ WAITS: Final = frozenset({"stateless_init_device_torch_dist_pg"})
 
 _FRAMES_SHOWN: Final = 12
 
+_MAY_WAIT: Final = sys.version_info >= (3, 12)
+"""An exception may wait for a thread that is in native code. While one does, CPython 3.11 lets no thread that is
+traced (by a debugger, by coverage) enter a function."""
+
+_STEPS_TO_ARRIVE: Final = 100
+"""So many turns of a loop are enough for an exception that was raised in this thread from outside."""
+
 
 class EngineFailed(RuntimeError):
     """The engine cannot go on; the text says which process failed, and of what."""
@@ -158,7 +165,8 @@ class HookWatch:
             mine = self._threads[number] = _Thread()
         try:
             yield
-        except (KeyboardInterrupt, HookHung) as error:
+        except BaseException as error:
+            # Whatever it is, after a hang it only follows from it: the engine may be closed by now.
             if not mine.hung:
                 raise
             raise HookHung(mine.hung) from error
@@ -236,7 +244,7 @@ def _interrupt(number: int) -> None:
     """Raise an exception in a thread: as Ctrl-C does, which also ends waiting, or between two steps of Python."""
     if _takes_signals(number):
         signal.pthread_kill(number, signal.SIGINT)
-    else:
+    elif _MAY_WAIT or sys.gettrace() is None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(number), ctypes.py_object(HookHung))
 
 
@@ -246,8 +254,13 @@ def _takes_signals(number: int) -> bool:
 
 
 def _take_late_interrupt(number: int) -> None:
-    """Take what was raised while the hook was just ending, so that it does not end something else."""
+    """Take what was raised while the hook was just ending, so that it does not end something else.
+
+    The watch raises nothing more in this thread; what it has raised arrives within a few steps. It is not taken
+    back, since CPython 3.11 would go on looking for it, see `_MAY_WAIT`.
+    """
     with contextlib.suppress(KeyboardInterrupt, HookHung):
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(number), None)
+        for _ in range(_STEPS_TO_ARRIVE):
+            pass
         if _takes_signals(number):
             time.sleep(0.01)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -118,6 +119,10 @@ def test_with_a_handler_of_the_user_the_interrupt_comes_between_steps(use_platfo
     assert called == []
 
 
+@pytest.mark.skipif(
+    sys.version_info < (3, 12) and sys.gettrace() is not None,
+    reason="CPython 3.11 cannot bear it where functions are traced, as for coverage",
+)
 def test_other_threads_are_interrupted_between_steps(use_platform: Use) -> None:
     """A hook that computes for ever in a user's thread ends there."""
     platform, told, raised = use_platform(log_warnings=lambda _cls: spin(30)), list[str](), list[Exception]()
