@@ -13,7 +13,7 @@ from tests.mutants.sources import OPERATORS, split
 
 _COMMANDS: Final = {
     "native": "python -m tests.mutants.matrix --generated --out docs/kill-matrix.md",
-    "vllm": "python -m tests.mutants.matrix --engine vllm --generated --out docs/kill-matrix-vllm.md",
+    "vllm": "python -m tests.mutants.matrix --engine vllm --out docs/kill-matrix-vllm.md",
 }
 _BASES: Final = {"native": "the contract's base class", "vllm": "vLLM's base class"}
 _SIGNS: Final[dict[Fate, str]] = {

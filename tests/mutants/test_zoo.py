@@ -18,16 +18,24 @@ from tests.mutants.zoo import Depth, request
 pytestmark = pytest.mark.torch
 
 _FIRST = {one.check: one for one in reversed(MUTANTS)}
+
+
+def _marks(one: Mutant) -> list[pytest.MarkDecorator]:
+    """One mutant of each check that boots no engine belongs to the default suite; the others run once before a change lands."""
+    level, first = all_checks()[one.check].level, one is _FIRST[one.check]
+    if first and level < Level.ENGINE:
+        return []
+    # An engine that boots takes seconds, and components compute a while.
+    return [pytest.mark.mutants if first or level < Level.COMPONENTS else pytest.mark.zoo]
+
+
 _every_mutant = pytest.mark.parametrize(
     "mutant",
     [
         pytest.param(
             one,
             id=f"{one.name}-{one.check}",
-            # An engine that boots takes seconds, and components compute a while: one for each check is enough.
-            marks=[pytest.mark.zoo]
-            if all_checks()[one.check].level >= Level.COMPONENTS and one is not _FIRST[one.check]
-            else [],
+            marks=_marks(one),
         )
         for one in MUTANTS
     ],

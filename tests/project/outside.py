@@ -20,7 +20,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ("tests",)
 BESIDE = ("examples",)
-DEFAULT = ["-m", "not install and not slow and not vllm and not zoo and not twins"]
+DEFAULT = [
+    "-m",
+    "not install and not slow and not vllm and not zoo and not twins and not mutants and not deep",
+]
 
 PLUGIN = '''
 """Stop unless every package of ours comes from this environment, and from nowhere in the source tree."""

@@ -184,6 +184,7 @@ if __name__ == "__main__":
     assert all(tokens)
 
 
+@pytest.mark.deep
 def test_kit_finds_no_fault(interpreter, tmp_path):
     """`pytest --pyargs conformance` on the example: nothing fails, the verdict is green."""
     report = tmp_path / "report.json"

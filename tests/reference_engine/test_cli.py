@@ -210,7 +210,7 @@ def test_help_asks_no_platform() -> None:
     assert "devices" in out
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("at", ["start", "step"])
 def test_ctrl_c_ends_all_processes(at: str) -> None:
     """Status 130, a word, no traceback, and nothing runs on: while it starts, and while it generates."""

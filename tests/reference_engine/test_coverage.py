@@ -259,7 +259,13 @@ def test_the_table_has_every_member_of_the_contract_once() -> None:
     assert sorted([*listed, KEPT]) == sorted(MEMBERS)
 
 
-@pytest.mark.parametrize("run", READ_IN, ids=lambda run: run.__name__)
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(run, marks=[pytest.mark.deep] if run is two_workers else [], id=run.__name__)
+        for run in READ_IN
+    ],
+)
 def test_a_run_reads_the_members_that_the_table_says(
     use_platform: Use, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:

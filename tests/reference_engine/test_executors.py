@@ -23,6 +23,8 @@ from reference_engine.engine import Engine
 from reference_engine.hook_watch import EngineFailed
 from tests.reference_engine.test_failures import descendants, in_thread
 
+pytestmark = pytest.mark.deep
+
 Use = Callable[..., Any]
 PROMPTS = [[1, 2, 3], [5, 6, 7, 8, 9, 10], [4], list(range(40))]
 EIGHT = SamplingParams(max_tokens=8)
@@ -62,7 +64,6 @@ def tokens_of(**args: Any) -> list[tuple[int, ...]]:
         return [tuple(one.tokens) for one in engine.generate(PROMPTS, EIGHT)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("executor", "workers"), [("processes", 1), ("processes", 2), ("ray", 1), ("ray", 2)]
 )
@@ -189,7 +190,6 @@ def test_workers_of_a_node_see_all_its_devices(use_platform: Use) -> None:
     assert ray_executor.visible_on(platform, [("a", [], "")], "a") == {}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("which", ["engine core", "worker"])
 def test_a_killed_process_ends_an_engine_on_ray(use_platform: Use, which: str) -> None:
     """Its error names the process, and Ray goes with the engine."""
@@ -210,7 +210,6 @@ def test_a_killed_process_ends_an_engine_on_ray(use_platform: Use, which: str) -
     assert f"the {which} process ended" in str(raised[0])
 
 
-@pytest.mark.slow
 def test_a_ray_of_the_user_stays(use_platform: Use) -> None:
     """The engine uses the cluster that its process is connected to, and leaves it as it was."""
     ray = pytest.importorskip("ray")

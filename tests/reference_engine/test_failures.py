@@ -97,7 +97,7 @@ def in_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[BaseEx
     return thread, raised
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("hook", "how", "process"),
     [
@@ -126,7 +126,7 @@ def test_a_hook_that_fails_in_another_process_ends_the_start(
 
 
 @pytest.mark.parametrize(
-    "how", ["hang", *(pytest.param(how, marks=pytest.mark.slow) for how in ("raise", "nonsense", "kill"))]
+    "how", ["hang", *(pytest.param(how, marks=pytest.mark.deep) for how in ("raise", "nonsense", "kill"))]
 )
 def test_a_hook_that_fails_in_a_step_ends_the_engine_for_all_who_wait(
     spoiled: Callable[..., None], monkeypatch: pytest.MonkeyPatch, how: str
@@ -149,7 +149,7 @@ def test_a_hook_that_fails_in_a_step_ends_the_engine_for_all_who_wait(
 
 
 @pytest.mark.parametrize(
-    "which", ["worker", *(pytest.param(one, marks=pytest.mark.slow) for one in ("engine core", "worker 1"))]
+    "which", ["worker", *(pytest.param(one, marks=pytest.mark.deep) for one in ("engine core", "worker 1"))]
 )
 def test_a_killed_process_ends_the_engine(which: str) -> None:
     """Whoever waits gets an error that names the process, at once."""

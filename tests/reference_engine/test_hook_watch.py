@@ -16,6 +16,11 @@ from reference_engine.hook_watch import HookHung, HookWatch, hook_that_raised, m
 
 Use = Callable[..., Any]
 
+_needs_no_trace = pytest.mark.skipif(
+    sys.version_info < (3, 12) and sys.gettrace() is not None,
+    reason="CPython 3.11 cannot bear it where functions are traced, as for coverage",
+)
+
 
 def spin(seconds: float) -> None:
     until = time.monotonic() + seconds
@@ -104,6 +109,7 @@ def test_a_hook_that_swallows_the_interrupt_is_told_all_the_same(use_platform: U
     assert len(told) == 1
 
 
+@_needs_no_trace
 def test_with_a_handler_of_the_user_the_interrupt_comes_between_steps(use_platform: Use) -> None:
     """Their handler is not called, and computing is interrupted still."""
     called: list[int] = []
@@ -119,10 +125,7 @@ def test_with_a_handler_of_the_user_the_interrupt_comes_between_steps(use_platfo
     assert called == []
 
 
-@pytest.mark.skipif(
-    sys.version_info < (3, 12) and sys.gettrace() is not None,
-    reason="CPython 3.11 cannot bear it where functions are traced, as for coverage",
-)
+@_needs_no_trace
 def test_other_threads_are_interrupted_between_steps(use_platform: Use) -> None:
     """A hook that computes for ever in a user's thread ends there."""
     platform, told, raised = use_platform(log_warnings=lambda _cls: spin(30)), list[str](), list[Exception]()

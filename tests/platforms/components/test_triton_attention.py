@@ -143,6 +143,7 @@ print(found[0] == found[1], all(found[0].values()))
 """
 
 
+@pytest.mark.deep
 def test_a_worker_generates_the_same_tokens_on_the_kernels() -> None:
     """Prefill in chunks and decode, batched, with the interpreted kernels in place of torch's attention."""
     pytest.importorskip("triton")

@@ -89,7 +89,7 @@ def test_shapes_that_do_not_belong_together_are_refused() -> None:
         )
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize(("backend", "arch", "warp"), [("cuda", 90, 32), ("hip", "gfx942", 64)])
 def test_attention_compiles_for_devices_that_are_not_here(backend: str, arch: int | str, warp: int) -> None:
     """Down to machine code, within the memory that a program has on the chip."""
