@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import struct
 import zlib
@@ -63,7 +64,9 @@ def write_folder(folder: Path) -> None:
     parts: list[bytes] = []
     at = 0
     for name, tensor in weights().items():
-        data = tensor.contiguous().numpy().tobytes()
+        whole = tensor.contiguous()
+        # Its own way to bytes needs numpy, which torch does without.
+        data = ctypes.string_at(whole.data_ptr(), whole.numel() * whole.element_size())
         header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [at, at + len(data)]}
         parts.append(data)
         at += len(data)
