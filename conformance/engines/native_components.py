@@ -30,16 +30,22 @@ _COMPONENTS: Final[tuple[tuple[str, str, str, tuple[str, ...], str], ...]] = (
 """By picker: the module and the ABC of the component, names that the engine uses, and when it asks."""
 
 
-_PLACES: Final = (
+_ENGINE: Final = (
     Place("impl", ("attention_layer.py",), r"get_impl_cls\(\)", "impl"),
     Place("builder", ("*.py",), r"get_builder_cls\(\)", "builder"),
-    Place("communicator", ("parallel.py",), "chosen", "communicator"),
-    Place("lora", ("lora.py", "model.py"), "chosen", "punica|wrapper"),
+    Place("communicator", ("parallel.py",), "", "communicator"),
+    Place("lora", ("lora.py", "llama.py"), "chosen", "punica|wrapper"),
     Place("graph", ("graphs.py",), "chosen"),
     Place("kv-cache-builder", ("kv_cache.py",), "", r"builder_class\(current_platform, config\)\(config\)"),
     Place("worker", ("worker_start.py", "executor.py", "engine_core.py"), "worker_cls", "worker"),
 )
 """Where the reference engine makes and calls each component."""
+
+_WORKER: Final = (
+    Place("builder", ("worker*.py",), r"get_builder_cls\(\)", "builder"),
+    Place("communicator", ("worker.py",), "chosen", "communicator"),
+)
+"""Where the worker of our platforms does, which runs as a part of that engine."""
 
 
 def picked() -> tuple[PickedBase, ...]:
@@ -52,10 +58,14 @@ def picked() -> tuple[PickedBase, ...]:
 
 @functools.cache
 def calls() -> tuple[PickedCall, ...]:
-    """Return how the reference engine makes and calls each component."""
-    spec = importlib.util.find_spec("reference_engine")
+    """Return how the reference engine, and the worker of our platforms, make and call each component."""
+    return (*_calls_in("reference_engine", _ENGINE), *_calls_in("platforms.components", _WORKER))
+
+
+def _calls_in(package: str, places: Sequence[Place]) -> list[PickedCall]:
+    spec = importlib.util.find_spec(package)
     folders = spec.submodule_search_locations if spec is not None else None
-    return tuple(call for folder in folders or () for call in scan(Path(folder), _PLACES))
+    return [call for folder in folders or () for call in scan(Path(folder), places)]
 
 
 def backend_names() -> Sequence[str]:
