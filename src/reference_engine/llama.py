@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
 import torch
 from torch.nn.functional import silu
 
@@ -35,54 +36,60 @@ if TYPE_CHECKING:
 Factors = tuple[torch.Tensor, torch.Tensor]
 
 
-class Mixer(torch.nn.Module):
-    """Attention between its projections.
+@attrs.frozen(eq=False)
+class Build:
+    """What every layer is built from.
 
     Args:
         config: the engine's configuration.
         model: its model part.
         shape: of the model.
         weights: where weights come from.
-        index: of the layer.
-        method: the quantization method.
-        group: the ranks, which divide the heads.
+        method: the quantization method; None for none.
+        group: the ranks, which divide heads and inner sizes.
     """
 
-    def __init__(
-        self,
-        config: EngineConfig,
-        model: ModelConfig,
-        shape: LlamaShape,
-        weights: Weights,
-        index: int,
-        method: QuantizationMethod | None,
-        group: GroupCoordinator,
-    ) -> None:
+    config: EngineConfig
+    model: ModelConfig
+    shape: LlamaShape
+    weights: Weights
+    method: QuantizationMethod | None
+    group: GroupCoordinator
+
+    def linear(self, parts: Sequence[Part], *, bias: bool) -> Linear:
+        """Return a layer that computes several products of one input."""
+        return Linear(self.weights, parts, bias=bias, method=self.method, group=self.group)
+
+
+class Mixer(torch.nn.Module):
+    """Attention between its projections.
+
+    Args:
+        build: what it is built from.
+        index: of the layer.
+    """
+
+    def __init__(self, build: Build, index: int) -> None:
         super().__init__()
+        shape, group = build.shape, build.group
         name, size, width = f"model.layers.{index}.self_attn", shape.head_size, shape.hidden_size
         queries, stored = shape.heads * size, shape.kv_heads * size
         self.attention = Attention(
-            config, model, f"layers.{index}.attention", weights.dtype, shape.windows[index]
+            build.config, build.model, f"layers.{index}.attention", build.weights.dtype, shape.windows[index]
         )
         self.heads, self.kv_heads, self.size = self.attention.num_heads, self.attention.num_kv_heads, size
         kv_cut = _kv_share(shape, group)
-        self.qkv = Linear(
-            weights,
+        self.qkv = build.linear(
             [
                 Part(name=f"{name}.q_proj", outputs=queries, inputs=width, cut=share(0, queries, group)),
                 Part(name=f"{name}.k_proj", outputs=stored, inputs=width, cut=kv_cut),
                 Part(name=f"{name}.v_proj", outputs=stored, inputs=width, cut=kv_cut),
             ],
             bias=shape.attention_bias,
-            method=method,
-            group=group,
         )
-        self.out = Linear(
-            weights,
+        self.out = build.linear(
             [Part(name=f"{name}.o_proj", outputs=width, inputs=queries, cut=share(1, queries, group))],
             bias=shape.attention_bias,
-            method=method,
-            group=group,
         )
 
     def forward(self, x: torch.Tensor, rotary: Rotary, factors: Factors) -> torch.Tensor:
@@ -113,52 +120,33 @@ class DecoderLayer(torch.nn.Module):
     """One layer: attention or a recurrence, and a gated feed-forward part, each normed and added to its input.
 
     Args:
-        config: the engine's configuration.
-        model: its model part.
-        shape: of the model.
-        weights: where weights come from.
+        build: what it is built from.
         index: of the layer.
-        method: the quantization method.
-        group: the ranks.
     """
 
-    def __init__(
-        self,
-        config: EngineConfig,
-        model: ModelConfig,
-        shape: LlamaShape,
-        weights: Weights,
-        index: int,
-        method: QuantizationMethod | None,
-        group: GroupCoordinator,
-    ) -> None:
+    def __init__(self, build: Build, index: int) -> None:
         super().__init__()
+        shape, group, weights = build.shape, build.group, build.weights
         name, width, inner = f"model.layers.{index}", shape.hidden_size, shape.intermediate_size
         self.epsilon = shape.epsilon
         self.mixer: Mixer | MambaLayer
         if shape.kinds[index] == "mamba":
             self.mixer = MambaLayer(
-                config, shape, weights, f"{name}.mamba", f"layers.{index}.mamba", method, group
+                build.config, shape, weights, f"{name}.mamba", f"layers.{index}.mamba", build.method, group
             )
         else:
-            self.mixer = Mixer(config, model, shape, weights, index, method, group)
+            self.mixer = Mixer(build, index)
         rows = share(0, inner, group)
-        self.gate_up = Linear(
-            weights,
+        self.gate_up = build.linear(
             [
                 Part(name=f"{name}.mlp.gate_proj", outputs=inner, inputs=width, cut=rows),
                 Part(name=f"{name}.mlp.up_proj", outputs=inner, inputs=width, cut=rows),
             ],
             bias=shape.mlp_bias,
-            method=method,
-            group=group,
         )
-        self.down = Linear(
-            weights,
+        self.down = build.linear(
             [Part(name=f"{name}.mlp.down_proj", outputs=width, inputs=inner, cut=share(1, inner, group))],
             bias=shape.mlp_bias,
-            method=method,
-            group=group,
         )
         self.norm = weights.take(f"{name}.input_layernorm.weight", (width,))
         self.second_norm = weights.take(f"{name}.post_attention_layernorm.weight", (width,))
@@ -213,13 +201,10 @@ class LlamaForCausalLM(torch.nn.Module):
         self.config = config
         self.shape = shape = shape_of(model, group.world_size)
         weights = Weights(weight_source(config, model.model, model.seed), device, dtype)
-        method = quantization.make_method(config, dtype)
         vocabulary = Vocabulary(shape.vocab_size, group)
         self.embedding = Embedding(weights, "model.embed_tokens.weight", vocabulary, shape.hidden_size)
-        self.decoder = [
-            DecoderLayer(config, model, shape, weights, index, method, group)
-            for index in range(model.num_layers)
-        ]
+        build = Build(config, model, shape, weights, quantization.make_method(config, dtype), group)
+        self.decoder = [DecoderLayer(build, index) for index in range(model.num_layers)]
         self.norm = weights.take("model.norm.weight", (shape.hidden_size,))
         head = (
             self.embedding.weight

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import signal
 import sys
@@ -96,10 +97,8 @@ def test_a_hook_that_swallows_the_interrupt_is_told_all_the_same(use_platform: U
 
     def stubborn(_cls: type) -> None:
         for _ in range(3):
-            try:
+            with contextlib.suppress(KeyboardInterrupt):  # the fault
                 spin(0.6)
-            except KeyboardInterrupt:
-                pass
 
     platform, told = use_platform(log_warnings=stubborn), list[str]()
     mine = watch(0.2, told, interrupts=True)
