@@ -20,7 +20,8 @@ What the kit checks, one section a check. The id never changes: select checks by
 
 A check that says *must* decides the verdict; one that says *should* is a warning unless the run is
 strict. The level says what a check needs: `static` looks at the class, `contract` calls it without a
-device, `device` needs the device. A check runs when those that it needs have passed.
+device, `device` works on the device, `components` compares what the picked classes compute with plain
+references there, `engine` boots a small engine. A check runs when those that it needs have passed.
 
 This page is made from the checks themselves: `python -m conformance.checks_page > docs/checks.md`.
 """
