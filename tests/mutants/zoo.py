@@ -112,7 +112,7 @@ class ForkedZoo:
         """
 
         def work(one: InTurn) -> dict[str, Any]:
-            runner = Runner(self.checks, one, Opening("ready", location=self.cls))
+            runner = Runner(self.checks, one, Opening("ready", engine=self.adapter.name, location=self.cls))
             for check_id in check_ids:
                 runner.result(check_id)
             return one.answers
@@ -256,7 +256,7 @@ def judge(
         checks,
         assumed=dear if asked["depth"] == "forked" else frozenset[str](),
     )
-    opening = _opened(asked)
+    opening = _opened(asked, engine.name)
     if asked["together"] and opening.status == "ready":
         cheap = [check_id for check_id in wanted if not _is_dear(checks[check_id])]
         source.run_ahead(cheap, keep_out=asked["wanted"])
@@ -264,7 +264,7 @@ def judge(
     return {check_id: as_json(runner.result(check_id)) for check_id in wanted}
 
 
-def _opened(asked: Mapping[str, Any]) -> Opening:
+def _opened(asked: Mapping[str, Any], engine: str) -> Opening:
     """Import the platform once here, for all forks; those of a site are imported in each fork."""
     if not asked["site"]:
         try:
@@ -273,8 +273,10 @@ def _opened(asked: Mapping[str, Any]) -> Opening:
             told = describe(error)
             module = asked["cls"].partition(":")[0]
             line = f"importing {module} raised {told['text']}"
-            return Opening("failed", line, module=module, place=told["place"], trace=told["trace"])
-    return Opening("ready", location=asked["cls"])
+            return Opening(
+                "failed", line, module=module, engine=engine, place=told["place"], trace=told["trace"]
+            )
+    return Opening("ready", engine=engine, location=asked["cls"])
 
 
 def as_json(one: CheckResult) -> list[Any]:
