@@ -92,7 +92,7 @@ def serve(scratch: Path) -> None:
                 checks = all_checks()
                 if request["alone"]:
                     checks = {key: attrs.evolve(one, needs=()) for key, one in checks.items()}
-                runners[name] = Runner(checks, source, Opening("ready", location=name))
+                runners[name] = Runner(checks, source, Opening("ready", engine=engine.name, location=name))
             result = runners[name].result(request["check"])
             answer = {
                 "outcome": result.outcome.value,

@@ -53,17 +53,6 @@ def test_a_hook_that_never_returns_is_a_failure_in_time(served: Any) -> None:
     assert "5 s" in answer["findings"][0]["platform_did"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutant", _ROWS)
-def test_nothing_else_is_named(served: Any, mutant: Mutant) -> None:
-    """One cause is one failure: no other `must` of the cheap ones fails on the mutant."""
-    from conformance.registry import all_checks
-
-    others = [one.id for one in all_checks().values() if one.severity == "must" and one.where == "fork"]
-    failed = [name for name in others if served.judge(mutant.name, name)["outcome"] in ("fail", "error")]
-    assert set(failed) <= {mutant.check}
-
-
 def test_every_class_of_the_zoo_is_in_the_table() -> None:
     """No broken platform is written and then forgotten."""
     used = {name for one in MUTANTS for name in (one.name, one.twin)} | {_HANGS}
