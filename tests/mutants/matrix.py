@@ -20,7 +20,6 @@ from tests.mutants.pool import PROCESSES, Results, judge_all, merged
 from tests.mutants.row import Mutant
 from tests.mutants.zoo import PACKAGES, Depth, request
 
-
 MOST: Final = 3
 """So many checks may fail on one mutant: one cause is one failure, and few faults have two faces."""
 
