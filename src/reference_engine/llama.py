@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from platform_abc.components.attention import AttentionLayerBase, AttentionMetadata
     from platform_abc.components.lora import PunicaWrapperBase
     from platform_abc.components.quantization import QuantizationMethod
-    from platform_abc.components.worker import ModelBuilder, StepDetails
+    from platform_abc.components.worker import StepDetails
     from platform_abc.config import EngineConfig, LoRAConfig, ModelConfig
 
 Factors = tuple[torch.Tensor, torch.Tensor]
@@ -363,21 +363,8 @@ class LlamaForCausalLM(torch.nn.Module):
             return logits
 
 
-def model_builder(group: GroupCoordinator) -> ModelBuilder:
-    """Return the function that builds this rank's share of the model.
-
-    Args:
-        group: the ranks that share it.
-    """
-
-    def build(config: EngineConfig, device: torch.device, /) -> LlamaForCausalLM:
-        return build_model(config, device, group)
-
-    return build
-
-
 def build_model(
-    config: EngineConfig, device: torch.device, group: GroupCoordinator | None = None, /
+    config: EngineConfig, device: torch.device, /, group: GroupCoordinator | None = None
 ) -> LlamaForCausalLM:
     """Build the model; its layers enter `static_forward_context`.
 
