@@ -1,10 +1,13 @@
-"""The engine's IR ops: each has a native implementation here, and others that platforms register."""
+"""What the model computes between its matrices: IR ops with a native implementation here, and core kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
-from platform_abc.components.kernels import IR_OPS
+from platform_abc.components.kernels import IR_OPS, KERNELS
+from platforms.components import torch_kernels
 
 
 @IR_OPS.op("rms_norm")
@@ -36,3 +39,12 @@ def fused_add_rms_norm(
     added = x + residual
     normed: torch.Tensor = rms_norm(added, weight, epsilon)
     return normed, added
+
+
+def core_kernel(name: str) -> Callable[..., torch.Tensor]:
+    """Return a core kernel as the platform has registered it; in plain torch where it has registered none.
+
+    Args:
+        name: `silu_and_mul` or `rotary_embedding`; see `platforms.components.core_kernels` for arguments.
+    """
+    return KERNELS.get(name) if name in KERNELS.names() else torch_kernels.FUNCTIONS[name]
