@@ -82,7 +82,6 @@ class AdapterSlots(torch.nn.Module):
             lora_a: `[rank, inputs]`.
             lora_b: `[outputs, rank]`, its scale included; rows of this rank, the first ones.
             index: which of the layer's projections.
-
         """
         rank = lora_a.shape[0]
         self.clear(slot, index)

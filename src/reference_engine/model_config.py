@@ -62,29 +62,53 @@ def describe_model(args: EngineArgs) -> Description:
     Raises:
         ConfigError: there is no such folder, or its `config.json` is none of a model that this engine knows.
     """
+    where = "the arguments"
     if args.model == TOY:
-        return _described(_toy(args), args, where="the arguments", positions=TOY_LENGTH, dtype=None)
-    path = Path(args.model) / "config.json"
-    if not Path(args.model).is_dir():
-        raise ConfigError(
-            f"model_config.model = {args.model!r}: expected {TOY!r} or the folder of a model, and there is "
-            "no such folder"
-        )
-    raw = read_json(path)
+        raw, longest = _toy(args), TOY_LENGTH
+    else:
+        path = Path(args.model) / "config.json"
+        if not path.parent.is_dir():
+            raise ConfigError(
+                f"model_config.model = {args.model!r}: expected {TOY!r} or the folder of a model, and there is "
+                "no such folder"
+            )
+        raw, where = read_json(path), str(path)
+        trained = read_value(raw, "max_position_embeddings", POSITIVE, where, FOLDER_LENGTH)
+        if isinstance(args.max_model_len, int) and args.max_model_len > trained:
+            raise ConfigError(
+                f"model_config.max_model_len = {args.max_model_len}: {path} says max_position_embeddings = "
+                f"{trained}; expected at most that"
+            )
+        longest = min(FOLDER_LENGTH, trained)
+    architecture = _architecture(raw, where)
+    _refuse_unknown(raw, where)
+
+    def number(key: str, default: int | None = None) -> int:
+        return read_value(raw, key, POSITIVE, where, default)
+
+    hidden, heads, layers = number("hidden_size"), number("num_attention_heads"), number("num_hidden_layers")
+    kinds = _layer_types(raw, layers, where)
+    windowed = raw.get("use_sliding_window") is not False and raw.get("sliding_window") is not None
+    mamba = "mamba" in kinds
     dtype = raw.get("dtype") or raw.get("torch_dtype")
-    trained = read_value(raw, "max_position_embeddings", POSITIVE, path, FOLDER_LENGTH)
-    asked = args.max_model_len
-    if isinstance(asked, int) and asked > trained:
-        raise ConfigError(
-            f"model_config.max_model_len = {asked}: {path} says max_position_embeddings = {trained}; "
-            "expected at most that"
-        )
-    return _described(
-        raw,
-        args,
-        where=str(path),
-        positions=min(FOLDER_LENGTH, trained),
+    return Description(
+        fields={
+            "model": args.model,
+            "architecture": architecture,
+            "hf_config": SimpleNamespace(**{"model_type": "llama", **raw}),
+            "hidden_size": hidden,
+            "num_layers": layers,
+            "num_attention_heads": heads,
+            "num_kv_heads": number("num_key_value_heads", heads),
+            "head_size": number("head_dim", max(1, hidden // heads)),
+            "vocab_size": number("vocab_size"),
+            "sliding_window": number("sliding_window") if windowed else None,
+            "layer_kinds": [_KINDS[kind] for kind in kinds] if mamba else [],
+            "is_hybrid": mamba,
+            "has_inner_state": mamba,
+        },
         dtype=dtype if dtype in MODEL_DTYPES else None,
+        max_model_len=longest if args.max_model_len is None else args.max_model_len,
     )
 
 
@@ -141,40 +165,6 @@ def _toy(args: EngineArgs) -> dict[str, Any]:
         "sliding_window": args.sliding_window,
         "layer_types": list(args.layer_kinds) or None,
     }
-
-
-def _described(
-    raw: Mapping[str, Any], args: EngineArgs, *, where: str, positions: int, dtype: str | None
-) -> Description:
-    architecture = _architecture(raw, where)
-    _refuse_unknown(raw, where)
-
-    def number(key: str, default: int | None = None) -> int:
-        return read_value(raw, key, POSITIVE, where, default)
-
-    hidden, heads, layers = number("hidden_size"), number("num_attention_heads"), number("num_hidden_layers")
-    kinds = _layer_types(raw, layers, where)
-    windowed = raw.get("use_sliding_window") is not False and raw.get("sliding_window") is not None
-    mamba = "mamba" in kinds
-    return Description(
-        fields={
-            "model": args.model,
-            "architecture": architecture,
-            "hf_config": SimpleNamespace(**{"model_type": "llama", **raw}),
-            "hidden_size": hidden,
-            "num_layers": layers,
-            "num_attention_heads": heads,
-            "num_kv_heads": number("num_key_value_heads", heads),
-            "head_size": number("head_dim", max(1, hidden // heads)),
-            "vocab_size": number("vocab_size"),
-            "sliding_window": number("sliding_window") if windowed else None,
-            "layer_kinds": [_KINDS[kind] for kind in kinds] if mamba else [],
-            "is_hybrid": mamba,
-            "has_inner_state": mamba,
-        },
-        dtype=dtype,
-        max_model_len=positions if args.max_model_len is None else args.max_model_len,
-    )
 
 
 def _architecture(raw: Mapping[str, Any], where: str) -> str:

@@ -43,14 +43,6 @@ if TYPE_CHECKING:
 GROUP_TIMEOUT: Final = timedelta(minutes=5)
 """Longest wait for the other ranks, at the start and in a collective."""
 
-_DTYPES: Final = {
-    "half": torch.float16,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "float": torch.float32,
-    "float32": torch.float32,
-}
-
 
 class DeviceWorker(WorkerBase):
     """Runs one share of the engine's model on the platform's device.
@@ -289,9 +281,8 @@ class DeviceWorker(WorkerBase):
         shape = layer.get_attn_backend().get_kv_cache_shape(
             blocks, spec.block_size, spec.num_kv_heads, spec.head_size, spec.cache_dtype
         )
-        dtype = _DTYPES[
-            str(spec.dtype if spec.cache_dtype == "auto" else spec.cache_dtype).removeprefix("torch.")
-        ]
+        stored = spec.dtype if spec.cache_dtype == "auto" else spec.cache_dtype
+        dtype: torch.dtype = getattr(torch, str(stored).removeprefix("torch."))
         needed = math.prod(shape) * dtype.itemsize
         self._check_size(name, memory, needed)
         return memory[:needed].view(dtype).view(shape)
@@ -396,11 +387,11 @@ class DeviceWorker(WorkerBase):
 
     def _dtype(self) -> torch.dtype:
         asked = self._model_config().dtype
-        if isinstance(asked, str):
-            return _DTYPES[asked] if asked in _DTYPES else self._default_dtype()
-        return asked
-
-    def _default_dtype(self) -> torch.dtype:
+        if not isinstance(asked, str):
+            return asked
+        if asked != "auto":
+            named: torch.dtype = getattr(torch, asked)
+            return named
         supported = self.platform.supported_dtypes
         if not supported:
             raise TypeError(
