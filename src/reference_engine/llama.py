@@ -76,9 +76,11 @@ class Mixer(torch.nn.Module):
 
 def _kv_share(build: Build) -> Cut | None:
     """Return this rank's key and value heads; neighbours keep a copy of one where there are fewer than ranks."""
-    ranks, heads, size = build.group.world_size, build.model.get_total_num_kv_heads(), build.model.get_head_size()
-    first = build.group.rank * heads // ranks
-    return None if ranks == 1 else Cut(0, first * size, max(1, heads // ranks) * size)
+    ranks, heads = build.group.world_size, build.model.get_total_num_kv_heads()
+    size = build.model.get_head_size()
+    if ranks == 1:
+        return None
+    return Cut(0, build.group.rank * heads // ranks * size, max(1, heads // ranks) * size)
 
 
 class DecoderLayer(torch.nn.Module):
@@ -99,7 +101,8 @@ class DecoderLayer(torch.nn.Module):
         self.mixer = MambaLayer(build, index) if recurs else Mixer(build, index)
         rows = build.share(0, inner)
         gate_up = [
-            Part(name=f"{name}.mlp.{part}_proj", outputs=inner, inputs=width, cut=rows) for part in ("gate", "up")
+            Part(name=f"{name}.mlp.{part}_proj", outputs=inner, inputs=width, cut=rows)
+            for part in ("gate", "up")
         ]
         self.gate_up = Linear(build, gate_up, bias=shape.mlp_bias)
         down = Part(name=f"{name}.mlp.down_proj", outputs=width, inputs=inner, cut=build.share(1, inner))

@@ -72,4 +72,5 @@ def _stretched(rates: torch.Tensor, rope: Mapping[str, Any]) -> torch.Tensor:
 
 
 def _parameter(rope: Mapping[str, Any], name: str) -> float:
-    return read_value(rope, name, _POSITIVE, f"model_config.hf_config.rope_parameters of {rope['rope_type']!r}")
+    where = f"model_config.hf_config.rope_parameters of rope_type {rope['rope_type']!r}"
+    return read_value(rope, name, _POSITIVE, where)

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from platform_abc.config import CacheDType
 
 
-def get_attn_backend(
-    facts: AttentionSelectorConfig, num_heads: int | None = None
-) -> type[AttentionBackend]:
+def get_attn_backend(facts: AttentionSelectorConfig, num_heads: int | None = None) -> type[AttentionBackend]:
     """Return the attention backend for one kind of layer, under the current config.
 
     Args:

@@ -161,7 +161,8 @@ class DeviceWorker(WorkerBase):
         """
         device, _ = self._started()
         if build is None:
-            raise NotSupported("load_model without a builder", type(self).__name__, "pass the engine's builder")
+            who = type(self).__name__
+            raise NotSupported("load_model without a builder", who, "pass the engine's builder")
         self.model = build(self.vllm_config, device)
 
     def get_model(self) -> torch.nn.Module:
