@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from platform_abc.components.kernels import IR_OPS, KERNELS
-from platforms.components import torch_kernels
+from platforms.components import ir_kernels, torch_kernels
 
 
 @IR_OPS.op("rms_norm")
@@ -41,10 +41,13 @@ def fused_add_rms_norm(
     return normed, added
 
 
-def core_kernel(name: str) -> Callable[..., torch.Tensor]:
-    """Return a core kernel as the platform has registered it; in plain torch where it has registered none.
+def core_kernel(name: str, device: torch.device) -> Callable[..., torch.Tensor]:
+    """Return what the platform has registered over a core kernel; else the kernel, in torch where Triton cannot run.
 
     Args:
         name: `silu_and_mul` or `rotary_embedding`; see `platforms.components.core_kernels` for arguments.
+        device: where it runs.
     """
-    return KERNELS.get(name) if name in KERNELS.names() else torch_kernels.FUNCTIONS[name]
+    if name in KERNELS.overridden() or ir_kernels.runs_on(device):
+        return KERNELS.get(name)
+    return torch_kernels.FUNCTIONS[name]

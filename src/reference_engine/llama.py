@@ -41,7 +41,7 @@ class Mixer(torch.nn.Module):
         model, shape = build.model, build.shape
         name, size, width = f"model.layers.{index}.self_attn", model.get_head_size(), model.hidden_size
         queries, stored = model.num_attention_heads * size, model.get_total_num_kv_heads() * size
-        self.rotary_embedding = core_kernel("rotary_embedding")
+        self.rotary_embedding = core_kernel("rotary_embedding", build.weights.device)
         self.attention = Attention(build, index)
         self.heads, self.kv_heads, self.size = self.attention.num_heads, self.attention.num_kv_heads, size
         kv_cut = _kv_share(build)
@@ -96,7 +96,7 @@ class DecoderLayer(torch.nn.Module):
         shape, weights = build.shape, build.weights
         name, width, inner = f"model.layers.{index}", build.model.hidden_size, shape.intermediate_size
         self.epsilon = shape.epsilon
-        self.silu_and_mul = core_kernel("silu_and_mul")
+        self.silu_and_mul = core_kernel("silu_and_mul", weights.device)
         recurs = build.model.kind_of_layer(index) == "mamba"
         self.mixer = MambaLayer(build, index) if recurs else Mixer(build, index)
         rows = build.share(0, inner)

@@ -191,7 +191,6 @@ def test_layers_call_the_core_kernels_that_the_platform_registered(
     use_platform: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each layer once a step; where nothing is registered, plain torch gives the same tokens."""
-    monkeypatch.setattr(KERNELS, "_cores", {})
     monkeypatch.setattr(KERNELS, "_overrides", {})
     use_platform(register_triton_kernel_overrides=lambda _cls: None)
     plain = generate("toy", PROMPTS[:2], 4, dtype="float32")
@@ -206,7 +205,6 @@ def test_layers_call_the_core_kernels_that_the_platform_registered(
 
     def register(_cls: type) -> None:
         for name in ("silu_and_mul", "rotary_embedding"):
-            KERNELS.core(name)(torch_kernels.FUNCTIONS[name])
             KERNELS.override(name, counted(name))
 
     use_platform(register_triton_kernel_overrides=register)
