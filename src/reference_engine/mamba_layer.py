@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import attrs
 import torch
@@ -32,8 +32,6 @@ _WIDER: Final = 2
 _INTO: Final = ("gate", "value", "step")
 _VECTORS: Final = ("input", "output")
 
-A = TypeVar("A")
-B = TypeVar("B")
 _side_streams: dict[torch.device, Any] = {}
 
 
@@ -243,8 +241,11 @@ class MambaLayer(torch.nn.Module):
 
 
 def run_both(
-    first: Callable[[], A], second: Callable[[], B], metadata: AttentionMetadata, device: torch.device
-) -> tuple[A, B]:
+    first: Callable[[], torch.Tensor],
+    second: Callable[[], torch.Tensor],
+    metadata: AttentionMetadata,
+    device: torch.device,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Run both, the second on a stream of its own where the device has streams and the platform says so.
 
     Args:

@@ -132,6 +132,11 @@ def test_on_the_host_both_run_in_order_whatever_the_platform_says(use_platform: 
     use_platform(enable_multi_stream_overlap=wants)
     order: list[int] = []
     metadata = AttentionMetadata()
-    run_both(lambda: order.append(1), lambda: order.append(2), metadata, torch.device("cpu"))
-    assert order == [1, 2]
+
+    def kernel(number: int) -> torch.Tensor:
+        order.append(number)
+        return torch.tensor(number)
+
+    both = run_both(lambda: kernel(1), lambda: kernel(2), metadata, torch.device("cpu"))
+    assert [int(one) for one in both] == order == [1, 2]
     assert asked == [(None, metadata)]
