@@ -29,7 +29,9 @@ from conformance.engines.source_scan import scan
 
 _BASE: Final = ("platform_abc.platform", "Platform")
 _PACKAGES: Final = frozenset({"platform_abc", "platforms", "reference_engine"})
-_SCANNED: Final = "reference_engine"
+_SCANNED: Final = (("reference_engine", "*.py"), ("platforms", "device_facts.py"))
+"""Packages and names of files that ask a platform: the engine, and what its command `devices` shows."""
+
 _DETECT: Final = "conformance.engines.native:resolve_here"
 _FEATURES: Final = ("with ", "world size", "as the worker wants")
 """How the timeline's conditions begin where a hook is no part of every run."""
@@ -247,13 +249,17 @@ def _engine_calls() -> tuple[EngineCall, ...]:
     from platform_abc.members import MEMBERS
 
     common = _common_hooks()
-    spec = importlib.util.find_spec(_SCANNED)
     sites: list[EngineCall] = []
-    for folder in spec.submodule_search_locations or () if spec is not None else ():
-        for call in scan(
-            Path(folder), common=lambda file, function: True, parameters=frozenset({"platform"})
-        ):
-            sites.append(_with_common(call, common))
+    for package, pattern in _SCANNED:
+        spec = importlib.util.find_spec(package)
+        for folder in spec.submodule_search_locations or () if spec is not None else ():
+            for call in scan(
+                Path(folder),
+                common=lambda file, function: True,
+                pattern=pattern,
+                parameters=frozenset({"platform"}),
+            ):
+                sites.append(_with_common(call, common))
     for name, spec_of in MEMBERS.items():
         for one in spec_of.calls:
             sites.append(

@@ -35,7 +35,7 @@ _ENGINE: Final = (
     Place("builder", ("*.py",), r"get_builder_cls\(\)", "builder"),
     Place("communicator", ("parallel.py",), "", "communicator"),
     Place("lora", ("lora.py", "llama.py"), "chosen", "punica|wrapper"),
-    Place("graph", ("graphs.py",), "chosen"),
+    Place("graph", ("compilation.py",), "chosen"),
     Place("kv-cache-builder", ("kv_cache.py",), "", r"builder_class\(current_platform, config\)\(config\)"),
     Place("worker", ("worker_start.py", "executor.py", "engine_core.py"), "worker_cls", "worker"),
 )

@@ -39,6 +39,7 @@ def scan(
     root: Path,
     *,
     common: Common,
+    pattern: str = "*.py",
     skip: Sequence[str] = (),
     parameters: frozenset[str] = frozenset(),
     base_classes: Mapping[str, Sequence[str]] = MappingProxyType({}),
@@ -48,6 +49,7 @@ def scan(
     Args:
         root: the package's folder.
         common: says which places every plain run passes.
+        pattern: of the names of files to read.
         skip: path prefixes below `root` not to read, `platforms/` for the platforms themselves.
         parameters: names of function parameters that hold a platform, where an engine passes it on.
         base_classes: by file below `root`, the classes that are the base of platforms; what they
@@ -55,7 +57,7 @@ def scan(
     """
     found: list[EngineCall] = []
     names = tuple(sorted({_NAME, *parameters}))
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(root.rglob(pattern)):
         relative = path.relative_to(root).as_posix()
         bases = tuple(base_classes.get(relative, ()))
         if not bases and relative.startswith(tuple(skip)):

@@ -12,6 +12,7 @@ import attrs
 
 from platform_abc.config import CACHE_DTYPES, AttentionBackendEnum, CUDAGraphMode
 from platform_abc.config_values import MODEL_DTYPES
+from reference_engine import trace
 from reference_engine.child import HOOK_SECONDS
 from reference_engine.hook_log import named
 
@@ -202,6 +203,7 @@ def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     add("--additional-config", type=_json_object, default={}, help="JSON object for the platform alone")
     ours = {action.dest for action in parser._actions}
     platforms.load_general_plugins()
+    trace.step("general plugins")
     _let_platform_extend(parser)
     added = [action.dest for action in parser._actions if action.dest not in ours]
     parser.set_defaults(**{_ADDED: added})

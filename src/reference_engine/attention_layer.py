@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from platform_abc.components.kv_cache import AttentionSpec
+from platform_abc.config import AttentionSelectorConfig
 from reference_engine.forward_context import get_forward_context
 from reference_engine.opaque_ops import attention
 from reference_engine.selector import get_attn_backend
@@ -14,53 +15,45 @@ from reference_engine.selector import get_attn_backend
 if TYPE_CHECKING:
     from platform_abc.components.attention import AttentionBackend, AttentionImpl
     from platform_abc.components.kv_cache import KVCacheSpec
-    from platform_abc.config import CacheDType, EngineConfig, ModelConfig
+    from platform_abc.config import CacheDType, EngineConfig
+    from reference_engine.linear import Build
 
 
 class Attention(torch.nn.Module):
     """One attention layer over a paged cache.
 
     Args:
-        config: the configuration; the layer enters its `static_forward_context`.
-        model: its model part.
-        layer_name: the layer's name there.
-        dtype: of queries.
-        window: tokens that a token sees, itself included; None for all.
+        build: what it is built from; the layer enters the configuration's `static_forward_context`.
+        index: of the layer.
 
     Raises:
-        ValueError: no backend serves this layer, or there is a layer of this name already.
+        ValueError: no backend serves this layer.
     """
 
-    def __init__(
-        self,
-        config: EngineConfig,
-        model: ModelConfig,
-        layer_name: str,
-        dtype: torch.dtype,
-        window: int | None = None,
-    ) -> None:
+    def __init__(self, build: Build, index: int) -> None:
         super().__init__()
         from platforms import current_platform
 
-        self.layer_name = layer_name
+        config, model = build.config, build.model
+        self.layer_name = f"layers.{index}.attention"
         self.num_heads = model.get_num_attention_heads(config.parallel_config)
         self.num_kv_heads = model.get_num_kv_heads(config.parallel_config)
         self.head_size = model.get_head_size()
-        self.sliding_window = window
-        self.dtype = dtype
+        self.sliding_window = build.shape.windows[index]
+        self.dtype = build.weights.dtype
         cache = config.cache_config
         # By name or by number.
-        self.skipped = not {layer_name, layer_name.split(".")[1]}.isdisjoint(cache.kv_cache_dtype_skip_layers)
+        self.skipped = not {self.layer_name, str(index)}.isdisjoint(cache.kv_cache_dtype_skip_layers)
         self.kv_cache_dtype: CacheDType = "auto" if self.skipped else cache.cache_dtype
-        # The size is chosen after all layers are built, so only a user's wish is known here.
-        self.backend = get_attn_backend(
-            self.head_size,
-            self.dtype,
-            self.kv_cache_dtype,
-            cache.block_size if cache.user_specified_block_size else None,
+        facts = AttentionSelectorConfig(
+            head_size=self.head_size,
+            dtype=self.dtype,
+            kv_cache_dtype=self.kv_cache_dtype,
+            # The size is chosen after all layers are built, so only a user's wish is known here.
+            block_size=cache.block_size if cache.user_specified_block_size else None,
             has_sliding_window=self.sliding_window is not None,
-            num_heads=self.num_heads,
         )
+        self.backend = get_attn_backend(facts, self.num_heads)
         self.impl: AttentionImpl[Any] = self.backend.get_impl_cls()(
             self.num_heads,
             self.head_size,
@@ -70,10 +63,7 @@ class Attention(torch.nn.Module):
             kv_cache_dtype=self.kv_cache_dtype,
         )
         self.use_opaque_op = current_platform.opaque_attention_op()
-        layers = config.compilation_config.static_forward_context
-        if layer_name in layers:
-            raise ValueError(f"there is a layer {layer_name!r} already")
-        layers[layer_name] = self
+        config.compilation_config.static_forward_context[self.layer_name] = self
 
     def get_attn_backend(self) -> type[AttentionBackend]:
         """Return the backend that was selected for this layer."""

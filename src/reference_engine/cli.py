@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from reference_engine.cli_text import Text
-    from reference_engine.engine import Engine
     from reference_engine.scheduler import Result
 
 logger = logging.getLogger(__name__)
@@ -35,9 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if argv is None else argv)
     try:
-        namespace = _parser(given).parse_args(given)
-        status: int = namespace.run(namespace)
-        sys.stdout.flush()
+        with contextlib.ExitStack() as until_the_end:
+            namespace = _parser(given, until_the_end).parse_args(given)
+            status: int = namespace.run(namespace)
+            sys.stdout.flush()
     except KeyboardInterrupt:
         _say("interrupted")
         return INTERRUPTED
@@ -52,8 +53,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    """Make the parser; the platform and the plugins are asked for the command that needs them only."""
+def _parser(given: Sequence[str], until_the_end: contextlib.ExitStack) -> argparse.ArgumentParser:
+    """Make the parser; the platform and the plugins are asked for the command that needs them only.
+
+    Args:
+        given: the command line.
+        until_the_end: gets the trace, if one is wanted: the platform's hook for the parser belongs to it.
+    """
     parser = argparse.ArgumentParser(prog=PROG, description="A small engine over any platform.")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     generate = commands.add_parser(
@@ -68,19 +74,31 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     )
     command = next((word for word in given if not word.startswith("-")), "")
     if command == "generate":
+        if _wants_trace(given):
+            from reference_engine import trace
+
+            until_the_end.enter_context(trace.front_end())
         _add_generate(generate)
     devices.set_defaults(run=_devices)
     devices.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
+def _wants_trace(given: Sequence[str]) -> bool:
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    parser.add_argument("--trace-hooks", action="store_true")
+    with contextlib.suppress(argparse.ArgumentError):  # which the whole parser tells
+        return bool(parser.parse_known_args(given)[0].trace_hooks)
+    return False
+
+
 def _add_generate(parser: argparse.ArgumentParser) -> None:
-    from reference_engine.args import add_cli_args
+    from reference_engine.args import add_cli_args, positive
 
     add = parser.add_argument
     add("--prompt", action="append", default=[], metavar="TEXT", help="a text; may be repeated")
     add("--prompt-ids", action="append", default=[], type=_ids, metavar="1,2,3", help="tokens of a prompt")
-    add("--max-tokens", type=_positive, default=16, help="tokens to generate for each prompt")
+    add("--max-tokens", type=positive, default=16, help="tokens to generate for each prompt")
     add("--lora-id", type=int, default=0, help="number of the adapter for all prompts; 0 for none")
     add("--trace-hooks", action="store_true", help="show which hook ran when, in which process")
     add("--json", action="store_true", help="print JSON")
@@ -93,12 +111,6 @@ def _ids(text: str) -> list[int]:
     if not all(part.strip().isdecimal() and part.strip().isascii() for part in parts):
         raise argparse.ArgumentTypeError(f"expected token numbers such as 1,2,3, got {text!r}")
     return [int(part) for part in parts]
-
-
-def _positive(text: str) -> int:
-    from reference_engine.args import positive
-
-    return positive(text)
 
 
 def one_line(error: BaseException) -> str:
@@ -123,6 +135,7 @@ def _say(text: str) -> None:
 def _generate(namespace: argparse.Namespace) -> int:
     from platform_abc.requests import SamplingParams
     from reference_engine.args import EngineArgs
+    from reference_engine.cli_table import print_trace, require_rich
     from reference_engine.cli_text import text_of
     from reference_engine.engine import Engine
 
@@ -130,18 +143,21 @@ def _generate(namespace: argparse.Namespace) -> int:
     if not namespace.prompt and not namespace.prompt_ids:
         raise ValueError("expected at least one --prompt or --prompt-ids")
     if namespace.trace_hooks:
-        from reference_engine.cli_table import require_rich
-
         require_rich()
     text = text_of(args.model) if namespace.prompt else None
     prompts: list[list[int]] = [text.encode(one) for one in namespace.prompt] if text is not None else []
     prompts += namespace.prompt_ids
+    done = itertools.count(1)
+
+    def progress(result: Result) -> None:
+        what = f"error: {result.error}" if result.error else f"{len(result.tokens)} tokens"
+        _say(f"{next(done)} of {len(prompts)} prompts done: {what}")
+
     start = time.perf_counter()
     _say(f"starting: executor {args.executor}, {args.tensor_parallel_size} worker(s)")
     with Engine(args, traced=namespace.trace_hooks) as engine:
         started = time.perf_counter()
         _say(f"started in {started - start:.1f} s")
-        progress = _Progress(len(prompts))
         results = engine.generate(
             prompts,
             SamplingParams(max_tokens=namespace.max_tokens, temperature=0.0),
@@ -153,25 +169,8 @@ def _generate(namespace: argparse.Namespace) -> int:
         _say(f"{tokens} tokens in {seconds:.2f} s, {tokens / seconds:.1f} tokens/s")
         _print_results(namespace, prompts, results, text)
         if namespace.trace_hooks:
-            _print_trace(engine)
+            print_trace(engine.moments())
     return FAILED if any(one.error for one in results) else 0
-
-
-class _Progress:
-    """Says how many prompts are done, and what became of those that could not be.
-
-    Args:
-        total: number of prompts.
-    """
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.done = 0
-
-    def __call__(self, result: Result) -> None:
-        self.done += 1
-        what = f"error: {result.error}" if result.error else f"{len(result.tokens)} tokens"
-        _say(f"{self.done} of {self.total} prompts done: {what}")
 
 
 def _print_results(
@@ -194,14 +193,8 @@ def _print_results(
             _out(entry.get("text", ",".join(map(str, entry["token_ids"]))))
 
 
-def _print_trace(engine: Engine) -> None:
-    from reference_engine.cli_table import print_trace
-
-    print_trace(engine.moments())
-
-
 def _devices(namespace: argparse.Namespace) -> int:
-    from reference_engine.device_facts import facts, lines
+    from platforms.device_facts import facts, lines
 
     found = facts()
     _out(json.dumps(found) if namespace.json else "\n".join(lines(found)))

@@ -5,19 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
-
-
-class Text(Protocol):
-    """Turns texts into tokens and back."""
-
-    def encode(self, text: str) -> list[int]:
-        """Return the tokens of a text."""
-        ...
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens."""
-        ...
+from typing import Any
 
 
 class Bytes:
@@ -66,6 +54,10 @@ class Tokenizer:
         """Return the text of tokens."""
         text: str = self._inner.decode(list(tokens))
         return text
+
+
+Text = Bytes | Tokenizer
+"""Turns texts into tokens and back."""
 
 
 def text_of(model: str) -> Text:

@@ -1,4 +1,4 @@
-"""Compilation of the model: the platform's backend, and its passes under the platform's key."""
+"""Compilation and static graphs: the platform's compile backend with its passes, and its graph wrapper."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from platform_abc.components.compile import PassManager
-from platform_abc.config import CompilationMode
+from platform_abc.components.graph import StaticGraphWrapper
+from platform_abc.config import CompilationMode, CUDAGraphMode
 from reference_engine.picked import resolve_picked
 
 if TYPE_CHECKING:
@@ -49,3 +50,31 @@ def compile_step(step: C, config: EngineConfig) -> C:
     # torch's own annotation of `compile` is partly unknown to checkers.
     compile_: Callable[..., object] = getattr(torch, "compile")  # noqa: B009
     return cast("C", compile_(step, backend=compilation.backend or "inductor", options=options))
+
+
+def wrap_in_graph(runnable: C, config: EngineConfig) -> C:
+    """Return the callable, wrapped where the configuration wants whole steps captured.
+
+    Args:
+        runnable: the step.
+        config: the engine's configuration.
+
+    Raises:
+        NotSupported: the platform has no wrapper.
+        ValueError: what it names is no such wrapper.
+    """
+    from platforms import current_platform
+
+    mode = config.compilation_config.cudagraph_mode
+    if not (mode.has_full_cudagraphs() and current_platform.support_static_graph_mode()):
+        return runnable
+    picked = current_platform.get_static_graph_wrapper_cls()
+    chosen = resolve_picked("get_static_graph_wrapper_cls", picked, StaticGraphWrapper)
+    wrapper = chosen(
+        runnable,
+        vllm_config=config,
+        runtime_mode=CUDAGraphMode.FULL,
+        graph_pool=current_platform.get_global_graph_pool(),
+        persistent=("kv_caches",),
+    )
+    return cast("C", wrapper)

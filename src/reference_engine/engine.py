@@ -70,8 +70,6 @@ class Engine:
         if not 0 < args.hook_timeout < math.inf:
             raise ConfigError(f"hook_timeout = {args.hook_timeout!r}: expected a number of seconds above 0")
         report = platforms.resolution_report()
-        from platforms import current_platform
-
         self.log = HookLog()
         self._own = trace.Trace(Process.FRONT_END)
         self._recording = contextlib.ExitStack()
@@ -86,8 +84,7 @@ class Engine:
         atexit.register(self.close)
         with self._ends_on_failure():
             if traced:
-                self._own.note_resolution(report)
-                self._recording.enter_context(trace.record(self._own, current_platform))
+                self._own = self._recording.enter_context(trace.front_end())
             load_plugins()
             self.config = create_engine_config(args, self.log)
             backend = self.config.parallel_config.distributed_executor_backend

@@ -28,8 +28,6 @@ class ForwardContext:
         config: the engine's configuration.
         attn_metadata: each layer's metadata, by layer name.
         kv_caches: each layer's cache, by layer name.
-        num_tokens: tokens of the step.
-        cudagraph_runtime_mode: how the step runs.
         additional: what the platform added.
         seconds: how long the step took on the device, where it was measured.
     """
@@ -37,8 +35,6 @@ class ForwardContext:
     config: EngineConfig
     attn_metadata: Mapping[str, AttentionMetadata]
     kv_caches: Mapping[str, torch.Tensor]
-    num_tokens: int
-    cudagraph_runtime_mode: CUDAGraphMode = CUDAGraphMode.NONE
     additional: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     seconds: float | None = None
 
@@ -56,24 +52,6 @@ def get_forward_context() -> ForwardContext:
     if context is None:
         raise RuntimeError("no step runs here: a layer is called within `set_forward_context` only")
     return context
-
-
-def _inference_mode() -> AbstractContextManager[object]:
-    """Return the platform's context of a step.
-
-    Raises:
-        TypeError: it is none.
-    """
-    from platforms import current_platform
-
-    with named("inference_mode", current_platform):
-        given = current_platform.inference_mode()
-    # From a vendor, so its annotation proves nothing.
-    if not isinstance(cast("object", given), AbstractContextManager):
-        raise TypeError(
-            f"inference_mode of {type(current_platform).__name__} returned {given!r}, expected a context manager"
-        )
-    return given
 
 
 @contextlib.contextmanager
@@ -97,7 +75,7 @@ def set_forward_context(
         measure: wait for the device at the end, where it can be waited for, and note the time.
 
     Raises:
-        TypeError: the platform added something that is not a mapping.
+        TypeError: the platform added something that is no mapping, or its mode is no context.
     """
     from platforms import current_platform
 
@@ -112,7 +90,7 @@ def set_forward_context(
             batch_descriptor=None,
             ubatch_slices=None,
         )
-    # From a vendor, so its annotation proves nothing.
+    # From a vendor, so annotations prove nothing, here and below.
     if not isinstance(cast("object", given), Mapping):
         raise TypeError(
             f"set_additional_forward_context of {type(current_platform).__name__} returned {given!r}, "
@@ -122,14 +100,18 @@ def set_forward_context(
         config=config,
         attn_metadata=attn_metadata,
         kv_caches=kv_caches,
-        num_tokens=num_tokens,
-        cudagraph_runtime_mode=cudagraph_runtime_mode,
         additional=given,
     )
+    with named("inference_mode", current_platform):
+        mode = current_platform.inference_mode()
+    if not isinstance(cast("object", mode), AbstractContextManager):
+        raise TypeError(
+            f"inference_mode of {type(current_platform).__name__} returned {mode!r}, expected a context manager"
+        )
     started = time.perf_counter()
     token = _current.set(context)
     try:
-        with _inference_mode():
+        with mode:
             yield context
         if measure:
             # The fallback answers None where torch has no such name for this device.

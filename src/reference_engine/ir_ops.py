@@ -1,10 +1,13 @@
-"""The engine's IR ops: each has a native implementation here, and others that platforms register."""
+"""What the model computes between its matrices: IR ops with a native implementation here, and core kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
-from platform_abc.components.kernels import IR_OPS
+from platform_abc.components.kernels import IR_OPS, KERNELS
+from platforms.components import ir_kernels, torch_kernels
 
 
 @IR_OPS.op("rms_norm")
@@ -36,3 +39,15 @@ def fused_add_rms_norm(
     added = x + residual
     normed: torch.Tensor = rms_norm(added, weight, epsilon)
     return normed, added
+
+
+def core_kernel(name: str, device: torch.device) -> Callable[..., torch.Tensor]:
+    """Return what the platform has registered over a core kernel; else the kernel, in torch where Triton cannot run.
+
+    Args:
+        name: `silu_and_mul` or `rotary_embedding`; see `platforms.components.core_kernels` for arguments.
+        device: where it runs.
+    """
+    if name in KERNELS.overridden() or ir_kernels.runs_on(device):
+        return KERNELS.get(name)
+    return torch_kernels.FUNCTIONS[name]

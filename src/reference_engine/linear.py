@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 import torch
-from torch.nn.functional import linear
+from torch.nn.functional import embedding, linear
 
 from reference_engine.lora import AdapterSlots
 from reference_engine.weights import Cut
 
 if TYPE_CHECKING:
     from platform_abc.components.quantization import QuantizationMethod
+    from platform_abc.config import EngineConfig, ModelConfig
+    from reference_engine.model_config import LlamaShape
     from reference_engine.parallel import GroupCoordinator
     from reference_engine.weights import Weights
 
@@ -50,63 +52,68 @@ class Part:
         return self.cut.length if self.cut is not None and self.cut.dim == 1 else self.inputs
 
 
-def share(dim: int, size: int, group: GroupCoordinator) -> Cut | None:
-    """Return this rank's equal share of a dimension, which the ranks divide; None for a group of one.
+@attrs.frozen(eq=False)
+class Build:
+    """What every layer is built from.
 
     Args:
-        dim: 0 for outputs, 1 for inputs.
-        size: of the whole.
-        group: the ranks.
+        config: the engine's configuration.
+        model: its model part.
+        shape: of the model.
+        weights: where weights come from.
+        method: the quantization method; None for none.
+        group: the ranks, which divide heads and inner sizes.
     """
-    if group.world_size == 1:
-        return None
-    own = size // group.world_size
-    return Cut(dim, group.rank * own, own)
+
+    config: EngineConfig
+    model: ModelConfig
+    shape: LlamaShape
+    weights: Weights
+    method: QuantizationMethod | None
+    group: GroupCoordinator
+
+    def share(self, dim: int, size: int) -> Cut | None:
+        """Return this rank's equal share of a dimension, which the ranks divide; None for a group of one.
+
+        Args:
+            dim: 0 for outputs, 1 for inputs.
+            size: of the whole.
+        """
+        if self.group.world_size == 1:
+            return None
+        own = size // self.group.world_size
+        return Cut(dim, self.group.rank * own, own)
 
 
 class Linear(torch.nn.Module):
-    """One or several projections of the same input, as one product; quantized where a method is given.
+    """One or several projections of the same input, as one product; quantized where there is a method.
 
     Args:
-        weights: where the weights come from.
+        build: what it is built from; its ranks add up what a layer divided by inputs gives.
         parts: the projections, in the order of the outputs.
         bias: they have one; of a layer that is divided by inputs, only the first rank adds it.
-        method: the quantization method; None keeps the weight as it is.
-        group: the ranks; needed to add up what a layer divided by inputs gives.
     """
 
-    def __init__(
-        self,
-        weights: Weights,
-        parts: Sequence[Part],
-        *,
-        bias: bool,
-        method: QuantizationMethod | None,
-        group: GroupCoordinator,
-    ) -> None:
+    def __init__(self, build: Build, parts: Sequence[Part], *, bias: bool = False) -> None:
         super().__init__()
+        weights, self.group, self.method = build.weights, build.group, build.method
         self.parts = tuple(parts)
-        self.group = group
         self.outputs = [part.own_outputs for part in parts]
         self.inputs = parts[0].own_inputs
-        self.reduces = group.world_size > 1 and parts[0].cut is not None and parts[0].cut.dim == 1
-        self.method = method
+        self.reduces = parts[0].cut is not None and parts[0].cut.dim == 1
         self.adapters: AdapterSlots | None = None
         weight = torch.empty(sum(self.outputs), self.inputs, dtype=weights.dtype, device=weights.device)
-        start = 0
-        for part, outputs in zip(parts, self.outputs, strict=True):
-            own = weight.narrow(0, start, outputs)
+        for part, own in zip(parts, torch.split(weight, self.outputs), strict=True):
             weights.fill(own, f"{part.name}.weight", (part.outputs, part.inputs), part.cut)
-            start += outputs
-        self.stored = {"weight": weight} if method is None else dict(method.quantize(weight))
-        self.bias = self._load_bias(weights) if bias else None
-
-    def _load_bias(self, weights: Weights) -> torch.Tensor | None:
-        loaded = [
-            weights.take(f"{part.name}.bias", (part.outputs,), None if self.reduces else part.cut)
-            for part in self.parts
-        ]
-        return None if self.reduces and self.group.rank else torch.cat(loaded)
+        self.stored = {"weight": weight} if self.method is None else dict(self.method.quantize(weight))
+        self.bias: torch.Tensor | None = None
+        if bias:
+            cuts = [None if self.reduces else part.cut for part in parts]
+            loaded = [
+                weights.take(f"{part.name}.bias", (part.outputs,), cut)
+                for part, cut in zip(parts, cuts, strict=True)
+            ]
+            self.bias = None if self.reduces and self.group.rank else torch.cat(loaded)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Multiply, and add up over the ranks where each has only some of the inputs.
@@ -154,28 +161,28 @@ class Vocabulary:
 
     Args:
         size: tokens; the last share may be filled up with tokens that there are not.
+        width: of a token's row, in the embedding and in the head.
         group: the ranks.
     """
 
-    def __init__(self, size: int, group: GroupCoordinator) -> None:
+    def __init__(self, size: int, width: int, group: GroupCoordinator) -> None:
         self.size = size
+        self.width = width
         self.group = group
         self.share = -(-size // group.world_size)
         self.start = group.rank * self.share
         self.held = max(0, min(self.share, size - self.start))
 
-    def load(self, weights: Weights, name: str, width: int) -> torch.Tensor:
+    def load(self, weights: Weights, name: str) -> torch.Tensor:
         """Return this rank's rows of a weight, `[share, width]`.
 
         Args:
             weights: where it comes from.
             name: in the folder.
-            width: of a row.
         """
-        if self.group.world_size == 1:
-            return weights.take(name, (self.size, width))
-        rows = torch.zeros(self.share, width, dtype=weights.dtype, device=weights.device)
-        weights.fill(rows[: self.held], name, (self.size, width), Cut(0, self.start, self.held))
+        rows = torch.zeros(self.share, self.width, dtype=weights.dtype, device=weights.device)
+        cut = None if self.group.world_size == 1 else Cut(0, self.start, self.held)
+        weights.fill(rows[: self.held], name, (self.size, self.width), cut)
         return rows
 
 
@@ -184,15 +191,16 @@ class Embedding(torch.nn.Module):
 
     Args:
         weights: where they come from.
-        name: in the folder.
         vocabulary: which tokens this rank holds.
-        width: of a row.
     """
 
-    def __init__(self, weights: Weights, name: str, vocabulary: Vocabulary, width: int) -> None:
+    def __init__(self, weights: Weights, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.vocabulary = vocabulary
-        self.weight = vocabulary.load(weights, name, width)
+        self.inputs, self.outputs = vocabulary.size, [vocabulary.width]
+        part = Part(name="model.embed_tokens", outputs=vocabulary.width, inputs=vocabulary.size)
+        self.parts = (part,)
+        self.weight = vocabulary.load(weights, f"{part.name}.weight")
         self.adapters: AdapterSlots | None = None
 
     def forward(self, token_ids: torch.Tensor) -> torch.Tensor:
@@ -206,11 +214,11 @@ class Embedding(torch.nn.Module):
         """
         own, group = self.vocabulary, self.vocabulary.group
         if group.world_size == 1:
-            found = torch.nn.functional.embedding(token_ids, self.weight)
+            found = embedding(token_ids, self.weight)
         else:
             local = token_ids - own.start
             elsewhere = (local < 0) | (local >= own.held)
-            rows = torch.nn.functional.embedding(local.masked_fill(elsewhere, 0), self.weight)
+            rows = embedding(local.masked_fill(elsewhere, 0), self.weight)
             found = group.all_reduce(rows.masked_fill(elsewhere.unsqueeze(-1), 0))
         return found if self.adapters is None else self.adapters.embed(found, token_ids)
 
@@ -225,7 +233,10 @@ class Head(torch.nn.Module):
 
     def __init__(self, weight: torch.Tensor, vocabulary: Vocabulary) -> None:
         super().__init__()
-        self.vocabulary = vocabulary
+        self.vocabulary = own = vocabulary
+        self.inputs, self.outputs = own.width, [own.share]
+        cut = Cut(0, own.start, own.held)
+        self.parts = (Part(name="lm_head", outputs=own.size, inputs=own.width, cut=cut),)
         self.weight = weight
         self.adapters: AdapterSlots | None = None
 

@@ -6,7 +6,8 @@ adapter changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -14,13 +15,13 @@ import torch
 
 from platform_abc.components.lora import LoRAMapping, PunicaWrapperBase
 from platform_abc.errors import ConfigError
+from reference_engine.adapter_folder import Adapter, read_adapter
 from reference_engine.picked import resolve_picked
 
 if TYPE_CHECKING:
     from platform_abc.components.worker import StepDetails
     from platform_abc.config import EngineConfig, LoRAConfig
-    from reference_engine.adapter_folder import Adapter
-    from reference_engine.weights import Cut
+    from reference_engine.linear import Embedding, Head, Linear, Part
 
 
 def make_punica_wrapper(config: EngineConfig, lora: LoRAConfig, device: torch.device) -> PunicaWrapperBase:
@@ -81,13 +82,8 @@ class AdapterSlots(torch.nn.Module):
             lora_a: `[rank, inputs]`.
             lora_b: `[outputs, rank]`, its scale included; rows of this rank, the first ones.
             index: which of the layer's projections.
-
-        Raises:
-            ValueError: the rank is larger than the slot's.
         """
-        rank, most = lora_a.shape[0], self.lora_a[index].shape[1]
-        if rank > most:
-            raise ValueError(f"an adapter of rank {rank} does not fit lora_config.max_lora_rank {most}")
+        rank = lora_a.shape[0]
         self.clear(slot, index)
         self.lora_a[index][slot, :rank] = lora_a
         self.lora_b[index][slot, : lora_b.shape[0], :rank] = lora_b
@@ -150,23 +146,19 @@ class AdapterSlots(torch.nn.Module):
         return answer
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Target:
     """One projection that an adapter may change.
 
     Args:
         slots: of the layer.
         index: which of the layer's projections.
-        inputs: of the whole model.
-        outputs: of the whole model.
-        cut: this rank's part: of outputs, 0, or of inputs, 1; None for all.
+        part: that one.
     """
 
     slots: AdapterSlots
     index: int
-    inputs: int
-    outputs: int
-    cut: Cut | None = None
+    part: Part
 
     def put(self, slot: int, pair: tuple[torch.Tensor, torch.Tensor] | None) -> None:
         """Put this rank's part of an adapter into a slot; None empties it."""
@@ -174,38 +166,53 @@ class Target:
             self.slots.clear(slot, self.index)
             return
         lora_a, lora_b = pair
-        if self.cut is not None and self.cut.dim == 0:
-            lora_b = lora_b.narrow(0, self.cut.start, self.cut.length)
-        elif self.cut is not None:
-            lora_a = lora_a.narrow(1, self.cut.start, self.cut.length)
+        cut = self.part.cut
+        if cut is not None and cut.dim == 0:
+            lora_b = lora_b.narrow(0, cut.start, cut.length)
+        elif cut is not None:
+            lora_a = lora_a.narrow(1, cut.start, cut.length)
         self.slots.set_adapter(slot, lora_a, lora_b, self.index)
 
 
 class Adapters:
-    """All adapters of a model, of which a step's own are in slots.
+    """The adapters of a model, of which a step's own are in slots. Requests name them by numbers from 1.
 
     Args:
-        wrapper: the platform's kernels.
-        lora: the adapter part of the configuration.
-        targets: what an adapter may change, by name in the model's folder.
+        config: the engine's configuration; its `lora_config` is set.
+        layers: of the model; those that may take adapters get slots.
         vocab_size: size of the vocabulary.
+        dtype: of the model.
         device: where tokens are.
+
+    Raises:
+        ConfigError: an adapter's folder cannot be read, or does not fit the model.
+        NotSupported: the platform has no kernels for adapters.
     """
 
     def __init__(
         self,
-        wrapper: PunicaWrapperBase,
-        lora: LoRAConfig,
-        targets: Mapping[str, Target],
+        config: EngineConfig,
+        layers: Iterable[Linear | Embedding | Head],
         vocab_size: int,
+        dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        self.wrapper = wrapper
-        self.lora = lora
-        self.targets = targets
-        self.vocab_size = vocab_size
-        self.device = device
-        self.known: dict[int, Adapter] = {}
+        lora = config.lora_config
+        assert lora is not None
+        self.lora, self.vocab_size, self.device = lora, vocab_size, device
+        self.wrapper = make_punica_wrapper(config, lora, device)
+        named = lora.lora_dtype
+        kept = (dtype if named == "auto" else getattr(torch, named)) if isinstance(named, str) else named
+        self.targets: dict[str, Target] = {}
+        for layer in layers:
+            ends = {part.name.rpartition(".")[2] for part in layer.parts}
+            if lora.target_modules is None or not ends.isdisjoint(lora.target_modules):
+                layer.adapters = AdapterSlots(self.wrapper, lora, layer.inputs, layer.outputs, kept, device)
+                for index, part in enumerate(layer.parts):
+                    self.targets[part.name] = Target(layer.adapters, index, part)
+        self.known = [read_adapter(Path(folder)) for folder in lora.lora_modules]
+        for adapter in self.known:
+            self._check(adapter)
         self.slots: list[int | None] = [None] * lora.max_loras
         # The least recently used first.
         self.order = list(range(lora.max_loras))
@@ -215,18 +222,7 @@ class Adapters:
         """Whether an adapter is in a slot, so that layers do more than the base model."""
         return any(number is not None for number in self.slots)
 
-    def add(self, number: int, adapter: Adapter) -> None:
-        """Make an adapter known; it goes to a slot when a step asks for it.
-
-        Args:
-            number: what requests call it, from 1.
-            adapter: the adapter.
-
-        Raises:
-            ValueError: the number is taken or none, or the adapter does not fit this model.
-        """
-        if number < 1 or number in self.known:
-            raise ValueError(f"adapter {number}: expected a number from 1 on that is not taken")
+    def _check(self, adapter: Adapter) -> None:
         for name, (lora_a, lora_b) in adapter.pairs.items():
             target, rank = self.targets.get(name), lora_a.shape[0]
             if target is None:
@@ -234,17 +230,17 @@ class Adapters:
                     f"{adapter.name}: the model has no projection {name!r} that takes an adapter"
                 )
             found = (tuple(lora_a.shape), tuple(lora_b.shape))
-            if found != ((rank, target.inputs), (target.outputs, rank)):
+            expected = ((rank, target.part.inputs), (target.part.outputs, rank))
+            if found != expected:
                 raise ConfigError(
                     f"{adapter.name}: {name} has the shapes {found[0]} and {found[1]}, expected "
-                    f"{(rank, target.inputs)} and {(target.outputs, rank)}"
+                    f"{expected[0]} and {expected[1]}"
                 )
             if rank > self.lora.max_lora_rank:
                 raise ConfigError(
                     f"{adapter.name}: rank {rank} is larger than lora_config.max_lora_rank "
                     f"{self.lora.max_lora_rank}"
                 )
-        self.known[number] = adapter
 
     def prepare(self, num_tokens: int, details: StepDetails | None) -> None:
         """Put the adapters of a step into slots, and tell the wrapper which token uses which.
@@ -254,7 +250,7 @@ class Adapters:
             details: of the step; None for the base model.
 
         Raises:
-            ValueError: an adapter is not known, or there are more in the step than slots.
+            ValueError: there are more adapters in the step than slots.
         """
         ids = list(details.lora_ids) if details is not None and details.lora_ids else [0] * num_tokens
         rows = None if details is None else details.logit_rows
@@ -274,9 +270,6 @@ class Adapters:
             embedding.slots.token_slots[: len(ids)].copy_(found)
 
     def _place(self, needed: Sequence[int]) -> None:
-        unknown = [number for number in needed if number not in self.known]
-        if unknown:
-            raise ValueError(f"adapter {unknown[0]}: not known (there are: {sorted(self.known) or 'none'})")
         if len(needed) > len(self.slots):
             raise ValueError(
                 f"{len(needed)} adapters in one step, but lora_config.max_loras is {len(self.slots)}"
@@ -284,7 +277,7 @@ class Adapters:
         for number in needed:
             if number not in self.slots:
                 slot = next(slot for slot in self.order if self.slots[slot] not in needed)
-                pairs = self.known[number].pairs
+                pairs = self.known[number - 1].pairs
                 for name, target in self.targets.items():
                     target.put(slot, pairs.get(name))
                 self.slots[slot] = number

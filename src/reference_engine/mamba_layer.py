@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import attrs
@@ -19,16 +19,11 @@ from platform_abc.components.attention import (
 from platform_abc.components.kv_cache import MambaSpec
 from platform_abc.errors import NotSupported
 from reference_engine.forward_context import get_forward_context
-from reference_engine.linear import Linear, Part, share
-from reference_engine.overlap import run_both
+from reference_engine.linear import Build, Linear, Part
 
 if TYPE_CHECKING:
     from platform_abc.components.kv_cache import KVCacheSpec
-    from platform_abc.components.quantization import QuantizationMethod
     from platform_abc.config import EngineConfig
-    from reference_engine.model_config import LlamaShape
-    from reference_engine.parallel import GroupCoordinator
-    from reference_engine.weights import Weights
 
 STATES: Final = 16
 """Numbers that each channel remembers."""
@@ -36,12 +31,8 @@ _WIDER: Final = 2
 """Channels are so many times the width of the residual stream."""
 _INTO: Final = ("gate", "value", "step")
 _VECTORS: Final = ("input", "output")
-_DTYPES: Final = {
-    "auto": torch.float32,
-    "float32": torch.float32,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-}
+
+_side_streams: dict[torch.device, Any] = {}
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -148,58 +139,31 @@ class MambaLayer(torch.nn.Module):
     output vector says what of it is given out.
 
     Args:
-        config: the configuration; the layer enters its `static_forward_context`.
-        shape: of the model.
-        weights: where weights come from.
-        name: of the layer in the folder.
-        layer_name: in the forward context.
-        method: the quantization method.
-        group: the ranks, which divide the channels.
+        build: what it is built from; its ranks divide the channels. The layer enters the configuration's
+            `static_forward_context`.
+        index: of the layer.
     """
 
-    def __init__(
-        self,
-        config: EngineConfig,
-        shape: LlamaShape,
-        weights: Weights,
-        name: str,
-        layer_name: str,
-        method: QuantizationMethod | None,
-        group: GroupCoordinator,
-    ) -> None:
+    def __init__(self, build: Build, index: int) -> None:
         super().__init__()
-        self.layer_name = layer_name
-        width, channels = shape.hidden_size, _WIDER * shape.hidden_size
-        rows, columns = share(0, channels, group), share(1, channels, group)
-        self.channels = channels // group.world_size
+        self.layer_name, name = f"layers.{index}.mamba", f"model.layers.{index}.mamba"
+        width, channels = build.model.hidden_size, _WIDER * build.model.hidden_size
+        rows = build.share(0, channels)
+        self.channels = channels // build.group.world_size
         self.into = Linear(
-            weights,
+            build,
             [Part(name=f"{name}.{part}_proj", outputs=channels, inputs=width, cut=rows) for part in _INTO],
-            bias=False,
-            method=method,
-            group=group,
         )
         self.vectors = Linear(
-            weights,
-            [Part(name=f"{name}.{part}_proj", outputs=STATES, inputs=width) for part in _VECTORS],
-            bias=False,
-            method=method,
-            group=group,
+            build, [Part(name=f"{name}.{part}_proj", outputs=STATES, inputs=width) for part in _VECTORS]
         )
-        self.out = Linear(
-            weights,
-            [Part(name=f"{name}.out_proj", outputs=width, inputs=channels, cut=columns)],
-            bias=False,
-            method=method,
-            group=group,
-        )
-        self.rate = weights.take(f"{name}.rate", (channels,), rows).float().exp()
-        self.skip = weights.take(f"{name}.skip", (channels,), rows).float()
-        self.state_dtype = _DTYPES[config.cache_config.mamba_ssm_cache_dtype]
-        layers = config.compilation_config.static_forward_context
-        if layer_name in layers:
-            raise ValueError(f"there is a layer {layer_name!r} already")
-        layers[layer_name] = self
+        out = Part(name=f"{name}.out_proj", outputs=width, inputs=channels, cut=build.share(1, channels))
+        self.out = Linear(build, [out])
+        self.rate = build.weights.take(f"{name}.rate", (channels,), rows).float().exp()
+        self.skip = build.weights.take(f"{name}.skip", (channels,), rows).float()
+        named = build.config.cache_config.mamba_ssm_cache_dtype
+        self.state_dtype: torch.dtype = torch.float32 if named == "auto" else getattr(torch, named)
+        build.config.compilation_config.static_forward_context[self.layer_name] = self
 
     def get_attn_backend(self) -> type[AttentionBackend]:
         """Return what stands for a backend of this layer."""
@@ -220,11 +184,12 @@ class MambaLayer(torch.nn.Module):
             dtypes=(self.state_dtype,),
         )
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, *_angles: torch.Tensor) -> torch.Tensor:
         """Run the tokens of the current step.
 
         Args:
             x: `[T, hidden]`.
+            *_angles: what attention would turn heads by; not used.
         """
         context = get_forward_context()
         batch = context.attn_metadata[self.layer_name]
@@ -273,3 +238,36 @@ class MambaLayer(torch.nn.Module):
                 state[request].mul_(fades[token]).add_(new[token])
                 seen[token] = (state[request] * given[token]).sum(-1)
         return seen
+
+
+def run_both(
+    first: Callable[[], torch.Tensor],
+    second: Callable[[], torch.Tensor],
+    metadata: AttentionMetadata,
+    device: torch.device,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Run both, the second on a stream of its own where the device has streams and the platform says so.
+
+    Args:
+        first: some kernels.
+        second: some others, which read nothing that the first write.
+        metadata: of the step, by which the platform decides.
+        device: where they run.
+
+    Returns:
+        Both results, ready for the current stream.
+    """
+    from platforms import current_platform
+
+    streams: list[Any] | None = None
+    if device.type != "cpu":
+        streams = [_side_streams.setdefault(device, torch.Stream(device))]
+    if not current_platform.enable_multi_stream_overlap(streams, metadata) or not streams:
+        return first(), second()
+    side, current = streams[0], torch.accelerator.current_stream(device)
+    side.wait_stream(current)
+    with side:
+        beside = second()
+    before = first()
+    current.wait_stream(side)
+    return before, beside

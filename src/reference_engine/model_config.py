@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import attrs
 
+from platform_abc._config_checks import BOOL, POSITIVE, Check, between
 from platform_abc.config import ModelConfig
 from platform_abc.config_values import MODEL_DTYPES
 from platform_abc.errors import ConfigError
@@ -32,6 +33,9 @@ _KINDS: Final[Mapping[str, LayerKind]] = {
     "sliding_attention": "attention",
     "mamba": "mamba",
 }
+
+
+T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
@@ -58,29 +62,53 @@ def describe_model(args: EngineArgs) -> Description:
     Raises:
         ConfigError: there is no such folder, or its `config.json` is none of a model that this engine knows.
     """
+    where = "the arguments"
     if args.model == TOY:
-        return _described(_toy(args), args, where="the arguments", positions=TOY_LENGTH, dtype=None)
-    path = Path(args.model) / "config.json"
-    if not Path(args.model).is_dir():
-        raise ConfigError(
-            f"model_config.model = {args.model!r}: expected {TOY!r} or the folder of a model, and there is "
-            "no such folder"
-        )
-    raw = read_json(path)
+        raw, longest = _toy(args), TOY_LENGTH
+    else:
+        path = Path(args.model) / "config.json"
+        if not path.parent.is_dir():
+            raise ConfigError(
+                f"model_config.model = {args.model!r}: expected {TOY!r} or the folder of a model, and there is "
+                "no such folder"
+            )
+        raw, where = read_json(path), str(path)
+        trained = read_value(raw, "max_position_embeddings", POSITIVE, where, FOLDER_LENGTH)
+        if isinstance(args.max_model_len, int) and args.max_model_len > trained:
+            raise ConfigError(
+                f"model_config.max_model_len = {args.max_model_len}: {path} says max_position_embeddings = "
+                f"{trained}; expected at most that"
+            )
+        longest = min(FOLDER_LENGTH, trained)
+    architecture = _architecture(raw, where)
+    _refuse_unknown(raw, where)
+
+    def number(key: str, default: int | None = None) -> int:
+        return read_value(raw, key, POSITIVE, where, default)
+
+    hidden, heads, layers = number("hidden_size"), number("num_attention_heads"), number("num_hidden_layers")
+    kinds = _layer_types(raw, layers, where)
+    windowed = raw.get("use_sliding_window") is not False and raw.get("sliding_window") is not None
+    mamba = "mamba" in kinds
     dtype = raw.get("dtype") or raw.get("torch_dtype")
-    trained = _number(raw, "max_position_embeddings", FOLDER_LENGTH, path)
-    asked = args.max_model_len
-    if isinstance(asked, int) and asked > trained:
-        raise ConfigError(
-            f"model_config.max_model_len = {asked}: {path} says max_position_embeddings = {trained}; "
-            "expected at most that"
-        )
-    return _described(
-        raw,
-        args,
-        where=str(path),
-        positions=min(FOLDER_LENGTH, trained),
+    return Description(
+        fields={
+            "model": args.model,
+            "architecture": architecture,
+            "hf_config": SimpleNamespace(**{"model_type": "llama", **raw}),
+            "hidden_size": hidden,
+            "num_layers": layers,
+            "num_attention_heads": heads,
+            "num_kv_heads": number("num_key_value_heads", heads),
+            "head_size": number("head_dim", max(1, hidden // heads)),
+            "vocab_size": number("vocab_size"),
+            "sliding_window": number("sliding_window") if windowed else None,
+            "layer_kinds": [_KINDS[kind] for kind in kinds] if mamba else [],
+            "is_hybrid": mamba,
+            "has_inner_state": mamba,
+        },
         dtype=dtype if dtype in MODEL_DTYPES else None,
+        max_model_len=longest if args.max_model_len is None else args.max_model_len,
     )
 
 
@@ -101,6 +129,28 @@ def read_json(path: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
+def read_value(
+    described: Mapping[str, Any], key: str, check: Check[T], where: object, default: T | None = None
+) -> T:
+    """Return a value of a description.
+
+    Args:
+        described: the description.
+        key: of the value.
+        check: what is acceptable.
+        where: the description's name, for messages.
+        default: stands for a value that is missing or null.
+
+    Raises:
+        ConfigError: the value is not acceptable, or missing without a default.
+    """
+    value: Any = described.get(key)
+    value = default if value is None else value
+    if not check.accepts(value):
+        raise ConfigError(f"{where}: {key} = {value!r}: expected {check.expected}")
+    return cast("T", value)
+
+
 def _toy(args: EngineArgs) -> dict[str, Any]:
     return {
         "architectures": ["LlamaForCausalLM"],
@@ -115,38 +165,6 @@ def _toy(args: EngineArgs) -> dict[str, Any]:
         "sliding_window": args.sliding_window,
         "layer_types": list(args.layer_kinds) or None,
     }
-
-
-def _described(
-    raw: Mapping[str, Any], args: EngineArgs, *, where: str, positions: int, dtype: str | None
-) -> Description:
-    architecture = _architecture(raw, where)
-    _refuse_unknown(raw, where)
-    hidden = _number(raw, "hidden_size", None, where)
-    heads = _number(raw, "num_attention_heads", None, where)
-    layers = _number(raw, "num_hidden_layers", None, where)
-    kinds = _layer_types(raw, layers, where)
-    windowed = raw.get("use_sliding_window") is not False and raw.get("sliding_window") is not None
-    mamba = "mamba" in kinds
-    return Description(
-        fields={
-            "model": args.model,
-            "architecture": architecture,
-            "hf_config": SimpleNamespace(**{"model_type": "llama", **raw}),
-            "hidden_size": hidden,
-            "num_layers": layers,
-            "num_attention_heads": heads,
-            "num_kv_heads": _number(raw, "num_key_value_heads", heads, where),
-            "head_size": _number(raw, "head_dim", max(1, hidden // heads), where),
-            "vocab_size": _number(raw, "vocab_size", None, where),
-            "sliding_window": _number(raw, "sliding_window", None, where) if windowed else None,
-            "layer_kinds": [_KINDS[kind] for kind in kinds] if mamba else [],
-            "is_hybrid": mamba,
-            "has_inner_state": mamba,
-        },
-        dtype=dtype,
-        max_model_len=positions if args.max_model_len is None else args.max_model_len,
-    )
 
 
 def _architecture(raw: Mapping[str, Any], where: str) -> str:
@@ -177,15 +195,6 @@ def _refuse_unknown(raw: Mapping[str, Any], where: str) -> None:
         )
 
 
-def _number(raw: Mapping[str, Any], key: str, default: int | None, where: object) -> int:
-    value = raw.get(key)
-    if value is None:
-        value = default
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ConfigError(f"{where}: {key} = {value!r}: expected a whole number of at least 1")
-    return value
-
-
 def _layer_types(raw: Mapping[str, Any], layers: int, where: str) -> Sequence[str]:
     named: object = raw.get("layer_types")
     if named is None:
@@ -202,16 +211,10 @@ def _layer_types(raw: Mapping[str, Any], layers: int, where: str) -> Sequence[st
 
 @attrs.frozen(kw_only=True)
 class LlamaShape:
-    """Everything that decides what a Llama computes, but its weights.
+    """What decides what a Llama computes, beside the sizes in its `ModelConfig` and its weights.
 
     Args:
-        hidden_size: width of the residual stream.
         intermediate_size: width of the feed-forward part.
-        heads: query heads of the whole model.
-        kv_heads: key and value heads of the whole model.
-        head_size: elements of a head.
-        vocab_size: tokens.
-        kinds: `attention` or `mamba`, one a layer.
         windows: tokens that a layer's token sees, itself included, one a layer; None for all.
         epsilon: of the norms.
         rope: parameters of the rotary embedding, `rope_theta` and `rope_type` among them.
@@ -220,13 +223,7 @@ class LlamaShape:
         mlp_bias: the feed-forward projections have one.
     """
 
-    hidden_size: int
     intermediate_size: int
-    heads: int
-    kv_heads: int
-    head_size: int
-    vocab_size: int
-    kinds: Sequence[LayerKind]
     windows: Sequence[int | None]
     epsilon: float
     rope: Mapping[str, Any]
@@ -236,54 +233,32 @@ class LlamaShape:
 
 
 def shape_of(model: ModelConfig, ranks: int) -> LlamaShape:
-    """Read the shape from a configuration, and check that it can be divided.
+    """Read the shape from a configuration, and check that the model can be divided.
 
     Args:
-        model: the model part, which platform hooks have seen; its fields win over the folder's.
+        model: the model part, which platform hooks have seen.
         ranks: tensor-parallel ranks.
 
     Raises:
         ConfigError: it describes another kind of model, or cannot be divided so.
     """
-    described = vars(model.hf_text_config)
-    where = "model_config.hf_config"
+    described, where = vars(model.hf_text_config), "model_config.hf_config"
     for field in ("use_mla", "is_encoder_decoder", "is_multimodal_model"):
         if getattr(model, field):
             raise ConfigError(f"model_config.{field} = True: expected a plain decoder")
-    kinds: list[LayerKind] = [model.kind_of_layer(index) for index in range(model.num_layers)]
     types = _layer_types(described, model.num_layers, where)
     window = None if model.disable_sliding_window else model.sliding_window
-    shape = LlamaShape(
-        hidden_size=model.hidden_size,
-        intermediate_size=_number(described, "intermediate_size", 2 * model.hidden_size, where),
-        heads=model.num_attention_heads,
-        kv_heads=model.get_total_num_kv_heads(),
-        head_size=model.get_head_size(),
-        vocab_size=model.vocab_size,
-        kinds=kinds,
+    inner = read_value(described, "intermediate_size", POSITIVE, where, 2 * model.hidden_size)
+    _check_division(model, inner, ranks)
+    return LlamaShape(
+        intermediate_size=inner,
         windows=[None if kind == "full_attention" else window for kind in types],
-        epsilon=_epsilon(described, where),
+        epsilon=read_value(described, "rms_norm_eps", between(0, 1, open_high=True), where, 1e-6),
         rope=_rope(described, where),
-        tied=_flag(described, "tie_word_embeddings", where),
-        attention_bias=_flag(described, "attention_bias", where),
-        mlp_bias=_flag(described, "mlp_bias", where),
+        tied=read_value(described, "tie_word_embeddings", BOOL, where, default=False),
+        attention_bias=read_value(described, "attention_bias", BOOL, where, default=False),
+        mlp_bias=read_value(described, "mlp_bias", BOOL, where, default=False),
     )
-    _check_division(shape, ranks)
-    return shape
-
-
-def _flag(described: Mapping[str, Any], key: str, where: str) -> bool:
-    value = described.get(key)
-    if value is not None and not isinstance(value, bool):
-        raise ConfigError(f"{where}.{key} = {value!r}: expected true or false")
-    return bool(value)
-
-
-def _epsilon(described: Mapping[str, Any], where: str) -> float:
-    value = described.get("rms_norm_eps", 1e-6)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
-        raise ConfigError(f"{where}.rms_norm_eps = {value!r}: expected a number from 0 to 1")
-    return float(value)
 
 
 def _rope(described: Mapping[str, Any], where: str) -> Mapping[str, Any]:
@@ -298,23 +273,23 @@ def _rope(described: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     return merged
 
 
-def _check_division(shape: LlamaShape, ranks: int) -> None:
-    if shape.heads % shape.kv_heads:
+def _check_division(model: ModelConfig, inner: int, ranks: int) -> None:
+    heads, kv_heads = model.num_attention_heads, model.get_total_num_kv_heads()
+    if heads % kv_heads:
         raise ConfigError(
-            f"model_config.num_kv_heads = {shape.kv_heads}: expected a divisor of the {shape.heads} query heads"
+            f"model_config.num_kv_heads = {kv_heads}: expected a divisor of the {heads} query heads"
         )
-    if shape.head_size % 2:
+    if model.get_head_size() % 2:
         raise ConfigError(
-            f"model_config.head_size = {shape.head_size}: rotary embedding needs an even number"
+            f"model_config.head_size = {model.get_head_size()}: rotary embedding needs an even number"
         )
-    for what, size in (
-        ("model_config.num_attention_heads", shape.heads),
-        ("model_config.hf_config.intermediate_size", shape.intermediate_size),
-    ):
+    for what, size in (("num_attention_heads", heads), ("hf_config.intermediate_size", inner)):
         if size % ranks:
-            raise ConfigError(f"{what} = {size}: cannot be divided among {ranks} tensor-parallel ranks")
-    if shape.kv_heads % ranks and ranks % shape.kv_heads:
+            raise ConfigError(
+                f"model_config.{what} = {size}: cannot be divided among {ranks} tensor-parallel ranks"
+            )
+    if kv_heads % ranks and ranks % kv_heads:
         raise ConfigError(
-            f"model_config.num_kv_heads = {shape.kv_heads}: expected a multiple or a divisor of the {ranks} "
+            f"model_config.num_kv_heads = {kv_heads}: expected a multiple or a divisor of the {ranks} "
             "tensor-parallel ranks"
         )

@@ -4,60 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import torch
 
+from platform_abc._config_checks import Check
 from platform_abc.errors import ConfigError
+from reference_engine.model_config import read_value
 
-_TYPES = ("default", "linear", "llama3")
+_TYPES: Final = ("default", "linear", "llama3")
+_POSITIVE: Final[Check[float]] = Check(
+    lambda value: type(value) in (int, float) and 0 < value < math.inf, "a positive number"
+)
 
 
-class Rotary(torch.nn.Module):
-    """The angles of all places, as the factors of one multiplication and one addition.
+def rotary_table(head_size: int, rope: Mapping[str, Any], length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the cosines and sines of all places, as the core kernel takes them; float32 `[length, D / 2]`.
 
     Args:
-        head_size: elements of a head, even.
+        head_size: `D`, elements of a head, even.
         rope: `rope_theta`, `rope_type`, and what that type needs.
         length: places, from 0, of the longest sequence.
-        dtype: of activations.
-        device: where they are.
 
     Raises:
         ConfigError: the type is not known, or a parameter of it is missing.
     """
-
-    def __init__(
-        self, head_size: int, rope: Mapping[str, Any], length: int, dtype: torch.dtype, device: torch.device
-    ) -> None:
-        super().__init__()
-        self.reach = head_size // 2
-        rates = inverse_frequencies(head_size, rope)
-        angles = torch.arange(length, dtype=torch.float32)[:, None] * rates
-        cos, sin = angles.cos(), angles.sin()
-        # The second half of a head meets the first with a plus, the first meets the second with a minus.
-        wide = torch.float32 if dtype != torch.float64 else dtype
-        self.cos = torch.cat((cos, cos), dim=-1).to(device, wide)
-        self.sin = torch.cat((-sin, sin), dim=-1).to(device, wide)
-
-    def factors(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the factors of a step's tokens, which serve all layers; two of `[T, 1, D]`.
-
-        Args:
-            positions: int64 `[T]`.
-        """
-        return self.cos[positions].unsqueeze(1), self.sin[positions].unsqueeze(1)
-
-    def forward(self, states: torch.Tensor, factors: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """Turn heads.
-
-        Args:
-            states: `[T, heads, D]`.
-            factors: of the step.
-        """
-        cos, sin = factors
-        swapped = states.roll(self.reach, -1)
-        return torch.addcmul(states * cos, swapped, sin).to(states.dtype)
+    angles = torch.arange(length, dtype=torch.float32)[:, None] * inverse_frequencies(head_size, rope)
+    return angles.cos(), angles.sin()
 
 
 def inverse_frequencies(head_size: int, rope: Mapping[str, Any]) -> torch.Tensor:
@@ -99,10 +72,5 @@ def _stretched(rates: torch.Tensor, rope: Mapping[str, Any]) -> torch.Tensor:
 
 
 def _parameter(rope: Mapping[str, Any], name: str) -> float:
-    value = rope.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
-        raise ConfigError(
-            f"model_config.hf_config.rope_parameters.{name} = {value!r}: expected a positive number for "
-            f"rope_type {rope['rope_type']!r}"
-        )
-    return float(value)
+    where = f"model_config.hf_config.rope_parameters of rope_type {rope['rope_type']!r}"
+    return read_value(rope, name, _POSITIVE, where)

@@ -22,31 +22,11 @@ if TYPE_CHECKING:
     from platform_abc.config import CacheDType
 
 
-def get_attn_backend(
-    head_size: int,
-    dtype: torch.dtype,
-    kv_cache_dtype: CacheDType | None,
-    block_size: int | None = None,
-    *,
-    use_mla: bool = False,
-    has_sink: bool = False,
-    use_sparse: bool = False,
-    has_sliding_window: bool = False,
-    attn_type: str = "decoder",
-    num_heads: int | None = None,
-) -> type[AttentionBackend]:
+def get_attn_backend(facts: AttentionSelectorConfig, num_heads: int | None = None) -> type[AttentionBackend]:
     """Return the attention backend for one kind of layer, under the current config.
 
     Args:
-        head_size: elements of one head.
-        dtype: dtype of queries.
-        kv_cache_dtype: how this layer stores keys and values.
-        block_size: tokens of a block; None before it is chosen.
-        use_mla: attention over a compressed latent.
-        has_sink: the layer has attention sinks.
-        use_sparse: the layer attends to chosen tokens only.
-        has_sliding_window: a token's view is limited.
-        attn_type: what attends to what.
+        facts: of the layer.
         num_heads: query heads of this rank.
 
     Raises:
@@ -56,17 +36,6 @@ def get_attn_backend(
     from platforms import current_platform
 
     config = get_current_config()
-    facts = AttentionSelectorConfig(
-        head_size=head_size,
-        dtype=dtype,
-        kv_cache_dtype=kv_cache_dtype,
-        block_size=block_size,
-        use_mla=use_mla,
-        has_sink=has_sink,
-        use_sparse=use_sparse,
-        has_sliding_window=has_sliding_window,
-        attn_type=attn_type,
-    )
     return _select(
         config.attention_config.backend,
         facts,
@@ -108,32 +77,18 @@ def _select(
         )
     # Never instantiated, so it is the class that counts.
     chosen = cast("type[AttentionBackend]", resolve_picked("get_attn_backend_cls", name, AttentionBackend))
-    _check_choice(backend, chosen, facts, current_platform.device_name)
-    return chosen
-
-
-def _check_choice(
-    asked: AttentionBackendEnum | None,
-    chosen: type[AttentionBackend],
-    facts: AttentionSelectorConfig,
-    device_name: str,
-) -> None:
-    """Refuse a choice that is not what the user asked for, or that cannot do the work.
-
-    Raises:
-        ValueError: naming the backend, and why.
-    """
-    if asked is not None and asked is not AttentionBackendEnum.CUSTOM and chosen.get_name() != asked.name:
+    device_name, found = current_platform.device_name, chosen.get_name()
+    if backend not in (None, AttentionBackendEnum.CUSTOM) and found != backend.name:
         raise ValueError(
-            f"attention backend {asked.name} was asked for, but {device_name} chose {chosen.get_name()}: "
+            f"attention backend {backend.name} was asked for, but {device_name} chose {found}: "
             "a platform must refuse a backend that it does not have, not replace it"
         )
     reasons = chosen.validate_configuration(facts)
     if reasons:
         raise ValueError(
-            f"attention backend {chosen.get_name()} cannot serve this layer on {device_name}: "
-            + "; ".join(reasons)
+            f"attention backend {found} cannot serve this layer on {device_name}: {'; '.join(reasons)}"
         )
+    return chosen
 
 
 @cache

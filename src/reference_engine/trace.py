@@ -89,9 +89,9 @@ def moments() -> list[Moment]:
     return [] if active is None else list(active.moments)
 
 
-def step(name: str) -> None:
-    """Note a step of the engine itself, where a trace runs."""
-    if active is not None:
+def step(name: str, *, once: bool = False) -> None:
+    """Note a step of the engine itself, where a trace runs; `once` unless it was noted before."""
+    if active is not None and not (once and any(one.name == name for one in active.moments)):
         active.note(name)
 
 
@@ -126,6 +126,20 @@ def record(trace: Trace, platform: object) -> Generator[Trace]:
     finally:
         platform.__class__ = plain
         active = before
+
+
+@contextlib.contextmanager
+def front_end() -> Generator[Trace]:
+    """Note what is asked in the front end, beginning with its resolution; where a trace runs, go on with it."""
+    import platforms
+
+    if active is not None:
+        yield active
+        return
+    trace = Trace(Process.FRONT_END)
+    trace.note_resolution(platforms.resolution_report())
+    with record(trace, platforms.current_platform):
+        yield trace
 
 
 def _traced(plain: type, trace: Trace) -> type:

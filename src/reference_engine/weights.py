@@ -1,4 +1,4 @@
-"""Weights by their name: from the safetensors files of a folder, or seeded where there are none."""
+"""Weights by their name: from the safetensors files of a folder, or drawn from a seed where there are none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 import torch
@@ -34,200 +34,25 @@ class Cut:
     length: int
 
 
-class Source(Protocol):
-    """Where weights come from."""
-
-    def read(self, name: str, shape: Sequence[int], cut: Cut | None) -> torch.Tensor:
-        """Return a tensor, or a part of it, on the host.
-
-        Args:
-            name: as the Hugging Face folder spells it.
-            shape: of the whole tensor.
-            cut: the part; None for all.
-
-        Raises:
-            ConfigError: there is no such tensor, or it has another shape.
-        """
-        ...
-
-    def check_all_read(self, unused: Sequence[str] = ()) -> None:
-        """Refuse tensors that nobody has read.
-
-        Args:
-            unused: names that may be there for nothing.
-
-        Raises:
-            ConfigError: there are some; it names them.
-        """
-        ...
-
-
-@attrs.frozen
-class SeededSource:
-    """Draws each weight from the seed and the weight's name.
-
-    The whole tensor is drawn and then cut, so that any number of ranks has the same model.
-
-    Args:
-        seed: the model's.
-    """
-
-    seed: int
-
-    def read(self, name: str, shape: Sequence[int], cut: Cut | None) -> torch.Tensor:
-        """Return ones for a norm, small numbers for a bias, and for a product what keeps the scale."""
-        digest = hashlib.blake2b(f"{self.seed}/{name}".encode(), digest_size=8).digest()
-        generator = torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
-        drawn = torch.randn(tuple(shape), generator=generator)
-        if len(shape) == 1:
-            whole = 1 + 0.1 * drawn if name.endswith("norm.weight") else 0.1 * drawn
-        else:
-            # Rows of an embedding are looked up, not added up.
-            whole = drawn if "embed" in name else drawn / math.sqrt(shape[-1])
-        return whole if cut is None else whole.narrow(cut.dim, cut.start, cut.length)
-
-    def check_all_read(self, unused: Sequence[str] = ()) -> None:
-        """Do nothing: what is drawn is there only when it is read."""
-        del unused
-
-
-class FolderSource:
-    """Reads the safetensors files of a folder, each tensor, or only its part, when it is asked for.
-
-    Args:
-        folder: the folder.
-        files: file of each tensor.
-        shard_index: the index that names the files; None where the folder has none.
-
-    Raises:
-        ConfigError: a file is missing or no safetensors file.
-    """
-
-    def __init__(self, folder: Path, files: Mapping[str, Path], shard_index: Path | None = None) -> None:
-        self.folder = folder
-        self.files = files
-        self.shard_index = shard_index
-        self.opened: dict[Path, Any] = {}
-        self.unread = set(files)
-
-    def read(self, name: str, shape: Sequence[int], cut: Cut | None) -> torch.Tensor:
-        """Return a tensor of the folder, or a part of it."""
-        if name not in self.files:
-            raise ConfigError(f"{self.folder}: no tensor {name!r} of shape {list(shape)} in the weight files")
-        path = self.files[name]
-        if path not in self.opened:
-            self.opened[path] = open_safetensors(path)
-        if name not in self.opened[path].keys():  # noqa: SIM118  the file is no mapping
-            raise ConfigError(f"{path}: no tensor {name!r}, although {self.shard_index} says so")
-        stored = self.opened[path].get_slice(name)
-        found: list[int] = stored.get_shape()
-        if found != list(shape):
-            raise ConfigError(f"{path}: tensor {name!r} has shape {found}, expected {list(shape)}")
-        index: list[slice] = [slice(None)] * len(shape)
-        if cut is not None:
-            index[cut.dim] = slice(cut.start, cut.start + cut.length)
-        tensor: torch.Tensor = stored[tuple(index)]
-        if not tensor.is_floating_point() or tensor.dtype.itemsize < 2:
-            raise ConfigError(
-                f"{path}: tensor {name!r} is {tensor.dtype}, expected unquantized floating point"
-            )
-        self.unread.discard(name)
-        return tensor
-
-    def check_all_read(self, unused: Sequence[str] = ()) -> None:
-        """Refuse tensors that nobody has read: the model would not be the one of the folder."""
-        extra = sorted(name for name in self.unread - set(unused) if not name.endswith(_DERIVED))
-        if extra:
-            shown = ", ".join(extra[:3]) + (f" and {len(extra) - 3} more" if len(extra) > 3 else "")
-            raise ConfigError(
-                f"{self.folder}: the weight files hold {shown}, which the model of config.json does not have"
-            )
-
-
-def open_safetensors(path: Path) -> Any:
-    """Return an open safetensors file, whose tensors torch reads.
-
-    Raises:
-        ConfigError: there is no such file, it is broken, or the package is missing.
-    """
-    try:
-        from safetensors import SafetensorError, safe_open
-    except ImportError as error:
-        raise ConfigError(
-            f"{path}: reading it needs safetensors: pip install 'platform-abc[torch]'"
-        ) from error
-    try:
-        return safe_open(str(path), framework="pt", device="cpu")
-    except FileNotFoundError as error:
-        raise ConfigError(f"{path}: no such file") from error
-    except (OSError, SafetensorError) as error:
-        raise ConfigError(f"{path}: expected a safetensors file: {error}") from error
-
-
-def weight_source(config: EngineConfig, model: str, seed: int) -> Source:
-    """Return where the weights of a model come from.
-
-    Args:
-        config: its `load_config.load_format` is `auto`, `safetensors` or `dummy`.
-        model: the folder; seeded weights are made where it is none, or has no weight files.
-        seed: of seeded weights.
-
-    Raises:
-        ConfigError: the files are not there, are broken, or are none that this engine reads.
-    """
-    wanted = config.load_config.load_format
-    if wanted not in ("auto", "safetensors", "dummy"):
-        raise ConfigError(f"load_config.load_format = {wanted!r}: expected auto, safetensors or dummy")
-    folder = Path(model)
-    if wanted == "dummy":
-        return SeededSource(seed)
-    index = folder / INDEX
-    if index.is_file():
-        return FolderSource(folder, _indexed(folder, index), index)
-    # Beside the usual one there may be others, with the same weights under other names.
-    usual = folder / "model.safetensors"
-    found = [usual] if usual.is_file() else sorted(folder.glob("*.safetensors"))
-    if found:
-        names = ((name, path) for path in found for name in open_safetensors(path).keys())  # noqa: SIM118
-        return FolderSource(folder, dict(names))
-    others = sorted(folder.glob("*.bin")) + sorted(folder.glob("*.pt*"))
-    if others or wanted == "safetensors":
-        there = f"only {', '.join(path.name for path in others[:3])}" if others else "none"
-        raise ConfigError(
-            f"model_config.model = {model!r}: expected weights in *.safetensors files, and there are {there}; "
-            "load_config.load_format = 'dummy' makes seeded ones"
-        )
-    logger.info("%s has no weight files: the weights are drawn from seed %d", model, seed)
-    return SeededSource(seed)
-
-
-def _indexed(folder: Path, index: Path) -> Mapping[str, Path]:
-    files: object = read_json(index).get("weight_map")
-    pairs = cast("dict[str, object]", files) if isinstance(files, dict) else {}
-    # A name with a folder in it would lead out of the model's own.
-    wrong = [file for file in pairs.values() if not isinstance(file, str) or Path(file).name != file]
-    if not pairs or wrong:
-        raise ConfigError(f"{index}: expected a weight_map of tensor names to files, got {files!r:.80}")
-    made = {name: folder / str(file) for name, file in pairs.items()}
-    for path in sorted(set(made.values())):
-        if not path.is_file():
-            raise ConfigError(f"{path}: no such file, although {index.name} names it")
-    return made
-
-
 class Weights:
     """Puts weights where the model computes, each through the platform's loader.
 
     Args:
-        source: where they come from.
+        files: the file of each tensor, of which only what is asked for is read; empty for drawn weights.
+        seed: of drawn ones.
         device: where they go.
         dtype: what they become.
     """
 
-    def __init__(self, source: Source, device: torch.device, dtype: torch.dtype) -> None:
-        self.source = source
+    def __init__(
+        self, files: Mapping[str, Path], seed: int, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self.files = files
+        self.seed = seed
         self.device = device
         self.dtype = dtype
+        self.unread = set(files)
+        self._opened: dict[Path, Any] = {}
 
     def take(self, name: str, shape: Sequence[int], cut: Cut | None = None) -> torch.Tensor:
         """Return a tensor, or this rank's part of it.
@@ -236,6 +61,9 @@ class Weights:
             name: as the folder spells it.
             shape: of the whole.
             cut: the part.
+
+        Raises:
+            ConfigError: there is no such tensor, or it has another shape.
         """
         own = list(shape)
         if cut is not None:
@@ -258,9 +86,142 @@ class Weights:
         load: Callable[[torch.Tensor, torch.Tensor], None] = _copy_weight
         if current_platform.use_sync_weight_loader():
             load = current_platform.make_synced_weight_loader(load)
-        load(weight, self.source.read(name, shape, cut))
+        if self.files:
+            loaded = self._read(name, shape, cut)
+        else:
+            # Drawn whole and then cut, so that any number of ranks has the same model.
+            loaded = drawn(self.seed, name, shape)
+            loaded = loaded if cut is None else loaded.narrow(cut.dim, cut.start, cut.length)
+        load(weight, loaded)
         return weight
+
+    def _read(self, name: str, shape: Sequence[int], cut: Cut | None) -> torch.Tensor:
+        path = self.files.get(name)
+        if path is None:
+            folder = next(iter(self.files.values())).parent
+            raise ConfigError(f"{folder}: no tensor {name!r} of shape {list(shape)} in the weight files")
+        if path not in self._opened:
+            self._opened[path] = open_safetensors(path)
+        if name not in self._opened[path].keys():  # noqa: SIM118  the file is no mapping
+            raise ConfigError(f"{path}: no tensor {name!r}, although {path.with_name(INDEX)} says so")
+        stored = self._opened[path].get_slice(name)
+        found: list[int] = stored.get_shape()
+        if found != list(shape):
+            raise ConfigError(f"{path}: tensor {name!r} has shape {found}, expected {list(shape)}")
+        index: list[slice] = [slice(None)] * len(shape)
+        if cut is not None:
+            index[cut.dim] = slice(cut.start, cut.start + cut.length)
+        tensor: torch.Tensor = stored[tuple(index)]
+        if not tensor.is_floating_point() or tensor.dtype.itemsize < 2:
+            raise ConfigError(
+                f"{path}: tensor {name!r} is {tensor.dtype}, expected unquantized floating point"
+            )
+        self.unread.discard(name)
+        return tensor
+
+    def check_all_read(self, unused: Sequence[str] = ()) -> None:
+        """Refuse tensors that nobody has read: the model would not be the one of the folder.
+
+        Args:
+            unused: names that may be there for nothing.
+
+        Raises:
+            ConfigError: there are some; it names them.
+        """
+        extra = sorted(name for name in self.unread - set(unused) if not name.endswith(_DERIVED))
+        if extra:
+            shown = ", ".join(extra[:3]) + (f" and {len(extra) - 3} more" if len(extra) > 3 else "")
+            raise ConfigError(
+                f"{self.files[extra[0]].parent}: the weight files hold {shown}, which the model of config.json "
+                "does not have"
+            )
 
 
 def _copy_weight(weight: torch.Tensor, loaded: torch.Tensor, /) -> None:
     weight.copy_(loaded)
+
+
+def drawn(seed: int, name: str, shape: Sequence[int]) -> torch.Tensor:
+    """Return about ones for a norm, small numbers for a bias, and for a product what keeps the scale.
+
+    Args:
+        seed: the model's.
+        name: of the weight; seed and name decide.
+        shape: of the whole.
+    """
+    digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
+    numbers = torch.randn(tuple(shape), generator=generator)
+    if len(shape) == 1:
+        return 1 + 0.1 * numbers if name.endswith("norm.weight") else 0.1 * numbers
+    # Rows of an embedding are looked up, not added up.
+    return numbers if "embed" in name else numbers / math.sqrt(shape[-1])
+
+
+def open_safetensors(path: Path) -> Any:
+    """Return an open safetensors file, whose tensors torch reads.
+
+    Raises:
+        ConfigError: there is no such file, it is broken, or the package is missing.
+    """
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise ConfigError(
+            f"{path}: reading it needs safetensors: pip install 'platform-abc[torch]'"
+        ) from error
+    try:
+        return safe_open(str(path), framework="pt", device="cpu")
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: no such file") from error
+    except (OSError, SafetensorError) as error:
+        raise ConfigError(f"{path}: expected a safetensors file: {error}") from error
+
+
+def weight_files(config: EngineConfig, model: str) -> Mapping[str, Path]:
+    """Return the file of each tensor of a model; none where its weights are drawn.
+
+    Args:
+        config: its `load_config.load_format` is `auto`, `safetensors` or `dummy`.
+        model: the folder; weights are drawn where it is none, or has no weight files.
+
+    Raises:
+        ConfigError: the files are not there, are broken, or are none that this engine reads.
+    """
+    wanted = config.load_config.load_format
+    if wanted not in ("auto", "safetensors", "dummy"):
+        raise ConfigError(f"load_config.load_format = {wanted!r}: expected auto, safetensors or dummy")
+    folder = Path(model)
+    if wanted == "dummy":
+        return {}
+    index = folder / INDEX
+    if index.is_file():
+        return _indexed(index)
+    # Beside the usual one there may be others, with the same weights under other names.
+    usual = folder / "model.safetensors"
+    found = [usual] if usual.is_file() else sorted(folder.glob("*.safetensors"))
+    if found:
+        return {name: path for path in found for name in open_safetensors(path).keys()}  # noqa: SIM118
+    others = sorted(folder.glob("*.bin")) + sorted(folder.glob("*.pt*"))
+    if others or wanted == "safetensors":
+        there = f"only {', '.join(path.name for path in others[:3])}" if others else "none"
+        raise ConfigError(
+            f"model_config.model = {model!r}: expected weights in *.safetensors files, and there are {there}; "
+            "load_config.load_format = 'dummy' makes seeded ones"
+        )
+    logger.info("%s has no weight files: the weights are drawn from the seed", model)
+    return {}
+
+
+def _indexed(index: Path) -> Mapping[str, Path]:
+    files: object = read_json(index).get("weight_map")
+    pairs = cast("dict[str, object]", files) if isinstance(files, dict) else {}
+    # A name with a folder in it would lead out of the model's own.
+    wrong = [file for file in pairs.values() if not isinstance(file, str) or Path(file).name != file]
+    if not pairs or wrong:
+        raise ConfigError(f"{index}: expected a weight_map of tensor names to files, got {files!r:.80}")
+    made = {name: index.with_name(str(file)) for name, file in pairs.items()}
+    for path in sorted(set(made.values())):
+        if not path.is_file():
+            raise ConfigError(f"{path}: no such file, although {index.name} names it")
+    return made

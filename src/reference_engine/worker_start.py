@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from platform_abc.block_size import attention_backends, check_aligned
@@ -33,7 +34,7 @@ def load_plugins() -> None:
     platforms.load_general_plugins()
     from platforms import current_platform
 
-    trace.step("general plugins")
+    trace.step("general plugins", once=True)
     with named("log_warnings", current_platform):
         current_platform.log_warnings()
 
@@ -77,11 +78,11 @@ def start_worker(
         distributed_init_method=distributed_init_method,
         is_driver_worker=rank == 0,
     )
-    from reference_engine.llama import model_builder
+    from reference_engine.llama import build_model
     from reference_engine.parallel import group_of
 
     worker.init_device()
-    worker.load_model(model_builder(group_of(worker)))
+    worker.load_model(partial(build_model, group=group_of(worker)))
     with observed("update_block_size_for_backend", current_platform, config, log):
         current_platform.update_block_size_for_backend(config)
         # A hook of the platform's own may leave a size that a backend refuses; better now than in a kernel.

@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
-from reference_engine import cli, cli_text
+from platform_abc.timeline import TIMELINE
+from platform_abc.timeline_trace import Seen, violations
+from reference_engine import cli, cli_table, cli_text, trace
 from reference_engine.hook_watch import EngineFailed
 
 Use = Callable[..., Any]
@@ -70,6 +72,40 @@ def test_the_table_shows_each_process_and_what_hooks_changed(
     assert "front end" in err
     assert "update_block_size_for_backend" in err
     assert "parallel_config.worker_cls" in err
+
+
+@pytest.mark.parametrize("option", ["--trace-hooks", "--trace"])
+def test_the_trace_begins_with_the_first_hook(
+    use_platform: Use, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    """The hook that gets the parser is in it, and the whole is the documented timeline; then it ends."""
+    pytest.importorskip("rich")
+    platform = use_platform()
+    plain, seen = type(platform), list[Seen]()
+    monkeypatch.setattr(cli_table, "print_trace", lambda moments: seen.extend(trace.as_seen(moments)))
+    assert cli.main(["generate", "--prompt-ids", "1", "--max-tokens", "1", option]) == 0
+    assert violations(seen, "one-process") == []
+    names = [one.name for one in seen]
+    hooks = [name for name in names if name in {row.name for row in TIMELINE if row.kind == "hook"}]
+    assert hooks[0] == "pre_register_and_update"
+    assert names.count("pre_register_and_update") == 2
+    assert names.index("making of the platform object") < names.index("general plugins")
+    assert names.index("general plugins") < names.index("pre_register_and_update")
+    assert (type(platform), trace.active) == (plain, None)
+
+
+def test_a_failing_command_line_ends_the_trace_too(
+    use_platform: Use, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the hook for the parser raises; its error is one line."""
+
+    def fails(_cls: type, parser: argparse.ArgumentParser | None = None) -> None:
+        raise ValueError("no option today")
+
+    use_platform(pre_register_and_update=fails)
+    assert cli.main(["generate", "--prompt-ids", "1", "--trace-hooks"]) == 1
+    assert "error: no option today" in capsys.readouterr().err
+    assert trace.active is None
 
 
 @pytest.mark.parametrize(

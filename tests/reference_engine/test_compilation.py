@@ -1,4 +1,4 @@
-"""Facts about compilation."""
+"""Facts about compilation and static graphs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from platform_abc.components import compile as passes
-from platform_abc.config import CompilationConfig, CompilationMode, EngineConfig
+from platform_abc.config import CompilationConfig, CompilationMode, CUDAGraphMode, EngineConfig
 from reference_engine import compilation
 from tests.reference_engine import components
 
@@ -48,3 +48,34 @@ def test_a_step_is_compiled_by_the_settled_backend(use_platform: Use) -> None:
     assert compiled is not step
     assert compiled(torch.ones(2)).tolist() == [2.0, 2.0]
     assert "post_grad_custom_post_pass" in config.compilation_config.inductor_compile_config
+
+
+def config_with(mode: CUDAGraphMode) -> EngineConfig:
+    return EngineConfig(compilation_config=CompilationConfig(cudagraph_mode=mode))
+
+
+def test_a_step_is_wrapped_only_where_graphs_are_wanted_and_supported(use_platform: Use) -> None:
+    """Otherwise the step itself comes back and the picker is not asked."""
+
+    def step() -> int:
+        return 3
+
+    yes = {
+        "support_static_graph_mode": lambda _cls: True,
+        "get_static_graph_wrapper_cls": named(f"{COMPONENTS}.CountingWrapper"),
+    }
+    use_platform(**yes)
+    assert compilation.wrap_in_graph(step, config_with(CUDAGraphMode.NONE)) is step
+    assert compilation.wrap_in_graph(step, config_with(CUDAGraphMode.PIECEWISE)) is step
+    platform = use_platform(**yes)
+    platform.get_global_graph_pool = lambda: "pool"
+    wrapped: Any = compilation.wrap_in_graph(step, config_with(CUDAGraphMode.FULL_AND_PIECEWISE))
+    components.CountingWrapper.calls.clear()
+    assert wrapped() == 3
+    assert components.CountingWrapper.calls == ["FULL"]
+    assert wrapped.options == {"graph_pool": "pool", "persistent": ("kv_caches",)}
+    use_platform(support_static_graph_mode=lambda _cls: False)
+    assert compilation.wrap_in_graph(step, config_with(CUDAGraphMode.FULL)) is step
+    use_platform(**{**yes, "get_static_graph_wrapper_cls": named("collections.OrderedDict")})
+    with pytest.raises(ValueError, match="get_static_graph_wrapper_cls of ChangedPlatform"):
+        compilation.wrap_in_graph(step, config_with(CUDAGraphMode.FULL))

@@ -26,7 +26,8 @@ from platform_abc.requests import SamplingParams
 from platform_abc.timeline import Process
 from platform_abc.timeline_trace import violations
 from platform_abc.types import DeviceCapability
-from reference_engine import compilation, device_facts, selector
+from platforms import device_facts
+from reference_engine import compilation, selector
 from reference_engine.args import EngineArgs
 from reference_engine.engine import Engine
 from reference_engine.engine_config import create_engine_config

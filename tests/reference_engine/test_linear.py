@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from reference_engine.linear import Head, Linear, Part, Vocabulary, multiply
+from reference_engine.linear import Build, Head, Linear, Part, Vocabulary, multiply
 from reference_engine.parallel import GroupCoordinator
 from reference_engine.quantization import Int8WeightOnly
-from reference_engine.weights import SeededSource, Weights
+from reference_engine.weights import Weights
 from tests.reference_engine.components import Rounded
 
 Use = Callable[..., Any]
@@ -20,7 +20,13 @@ Use = Callable[..., Any]
 @pytest.fixture
 def weights(use_platform: Use) -> Weights:
     use_platform()
-    return Weights(SeededSource(0), torch.device("cpu"), torch.float32)
+    return Weights({}, 0, torch.device("cpu"), torch.float32)
+
+
+def build_of(weights: Weights, method: Any = None) -> Build:
+    """What a linear layer asks of what it is built from."""
+    nothing: Any = None
+    return Build(nothing, nothing, nothing, weights, method, GroupCoordinator())
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 8, 9])
@@ -39,7 +45,7 @@ def test_products_are_right_however_few_rows_there_are(rows: int, sizes: tuple[i
 def test_projections_side_by_side_are_each_their_own(weights: Weights) -> None:
     """One product, the outputs in the order of the parts, biases too."""
     parts = [Part(name="a", outputs=3, inputs=8), Part(name="b", outputs=5, inputs=8)]
-    made = Linear(weights, parts, bias=True, method=None, group=GroupCoordinator())
+    made = Linear(build_of(weights), parts, bias=True)
     x = torch.randn(4, 8)
     for part, columns in zip(parts, made(x).split([3, 5], dim=-1), strict=True):
         own = weights.take(f"{part.name}.weight", (part.outputs, 8))
@@ -51,9 +57,8 @@ def test_projections_side_by_side_are_each_their_own(weights: Weights) -> None:
 def test_a_quantized_layer_multiplies_what_was_stored(weights: Weights, method: Any, error: float) -> None:
     """The method's own product, close to the plain one."""
     parts, x = [Part(name="a", outputs=4, inputs=8)], torch.randn(3, 8)
-    group = GroupCoordinator()
-    plain = Linear(weights, parts, bias=True, method=None, group=group)(x)
-    quantized = Linear(weights, parts, bias=True, method=method, group=group)(x)
+    plain = Linear(build_of(weights), parts, bias=True)(x)
+    quantized = Linear(build_of(weights, method), parts, bias=True)(x)
     assert not torch.equal(plain, quantized)
     assert torch.allclose(plain, quantized, atol=error)
 
@@ -69,7 +74,7 @@ def test_tokens_that_there_are_not_are_never_the_likeliest(use_platform: Use) ->
 
     use_platform(get_infinity_values=lambda _cls, dtype: (-7e7, 7e7))
     group: Any = Two()
-    own = Vocabulary(7, group)
+    own = Vocabulary(7, 8, group)
     assert (own.share, own.start, own.held) == (4, 4, 3)
     logits = Head(torch.randn(4, 8), own)(torch.randn(2, 8))
     assert logits[:, 3].tolist() == [-7e7, -7e7]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,9 +12,11 @@ from typing import Any
 import pytest
 import torch
 
+from platform_abc.components.kernels import KERNELS
 from platform_abc.config import CacheConfig, EngineConfig, ModelConfig
 from platform_abc.errors import ConfigError
 from platform_abc.requests import SamplingParams
+from platforms.components import torch_kernels
 from reference_engine.args import EngineArgs
 from reference_engine.engine import Engine
 from reference_engine.llama import build_model
@@ -180,3 +185,48 @@ def test_only_the_wanted_rows_go_through_the_head(use_platform: Use) -> None:
         model.head.register_forward_pre_hook(lambda _module, given: rows.append(given[0].shape[0]))
         engine.generate([[1, 2, 3, 4], [5, 6]], SamplingParams(max_tokens=2))
     assert rows == [2, 2]
+
+
+def test_layers_call_the_core_kernels_that_the_platform_registered(
+    use_platform: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each layer once a step; where nothing is registered, plain torch gives the same tokens."""
+    monkeypatch.setattr(KERNELS, "_overrides", {})
+    use_platform(register_triton_kernel_overrides=lambda _cls: None)
+    plain = generate("toy", PROMPTS[:2], 4, dtype="float32")
+    called: list[str] = []
+
+    def counted(name: str) -> Callable[..., torch.Tensor]:
+        def call(*args: torch.Tensor) -> torch.Tensor:
+            called.append(name)
+            return torch_kernels.FUNCTIONS[name](*args)
+
+        return call
+
+    def register(_cls: type) -> None:
+        for name in ("silu_and_mul", "rotary_embedding"):
+            KERNELS.override(name, counted(name))
+
+    use_platform(register_triton_kernel_overrides=register)
+    assert generate("toy", PROMPTS[:2], 4, dtype="float32") == plain
+    assert called[:4] == ["rotary_embedding", "silu_and_mul"] * 2
+    assert len(called) >= 4 * 2 * 2
+
+
+@pytest.mark.deep
+def test_triton_kernels_generate_the_same_tokens() -> None:
+    """Norms aside, what lies between the matrices: in Triton's interpreter, in a process of its own."""
+    pytest.importorskip("triton")
+    argv = "generate --dtype float32 --max-tokens 8 --prompt-ids 1,2,3 --prompt-ids 5"
+    found = [
+        subprocess.run(
+            [sys.executable, "-m", "reference_engine", *argv.split()],
+            env={**os.environ, "PLATFORM_ABC_TARGET_DEVICE": "cpu", "TRITON_INTERPRET": interpreted},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for interpreted in ("0", "1")
+    ]
+    assert found[0] == found[1]
+    assert len(found[0].splitlines()) == 2

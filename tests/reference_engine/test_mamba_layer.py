@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from platform_abc.components.attention import AttentionMetadata
 from platform_abc.components.kv_cache import MambaSpec
 from platform_abc.errors import NotSupported
-from reference_engine.mamba_layer import MambaLayer, StateBackend
+from reference_engine.mamba_layer import MambaLayer, StateBackend, run_both
 from tests.reference_engine import ranks
 
 Use = Callable[..., Any]
@@ -118,3 +119,24 @@ def test_what_stands_for_its_backend_says_what_it_is_not() -> None:
         StateBackend.get_impl_cls()
     with pytest.raises(NotSupported, match="get_kv_cache_shape"):
         StateBackend.get_kv_cache_shape(1, 1, 1, 1)
+
+
+def test_on_the_host_both_run_in_order_whatever_the_platform_says(use_platform: Use) -> None:
+    """The platform is asked, with no streams, as the host has none."""
+    asked: list[tuple[object, object]] = []
+
+    def wants(_cls: type, streams: object, metadata: object) -> bool:
+        asked.append((streams, metadata))
+        return True
+
+    use_platform(enable_multi_stream_overlap=wants)
+    order: list[int] = []
+    metadata = AttentionMetadata()
+
+    def kernel(number: int) -> torch.Tensor:
+        order.append(number)
+        return torch.tensor(number)
+
+    both = run_both(lambda: kernel(1), lambda: kernel(2), metadata, torch.device("cpu"))
+    assert [int(one) for one in both] == order == [1, 2]
+    assert asked == [(None, metadata)]

@@ -59,7 +59,7 @@ def test_a_folder_says_everything(tmp_path: Path, use_platform: Use) -> None:
     assert (model.is_hybrid, model.get_total_num_kv_heads()) == (True, 2)
     shape = shape_of(model, 2)
     assert shape.windows == [None, 7, 7]
-    assert shape.kinds == ["attention", "attention", "mamba"]
+    assert model.layer_kinds == ["attention", "attention", "mamba"]
     assert shape.rope["rope_type"] == "linear"
     assert (shape.rope["rope_theta"], shape.rope["factor"]) == (5.0, 2.0)
     assert (shape.epsilon, shape.tied, shape.intermediate_size) == (0.5, True, 112)
@@ -116,9 +116,9 @@ def test_a_name_that_is_no_folder_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
-        ("rms_norm_eps", "small", "rms_norm_eps = 'small': expected a number from 0 to 1"),
+        ("rms_norm_eps", "small", "rms_norm_eps = 'small': expected a number of at least 0 and less than 1"),
         ("rope_scaling", [2.0], r"rope_scaling = \[2.0\]: expected an object of parameters"),
-        ("tie_word_embeddings", "false", "tie_word_embeddings = 'false': expected true or false"),
+        ("tie_word_embeddings", "false", "tie_word_embeddings = 'false': expected True or False"),
         ("intermediate_size", 0, "intermediate_size = 0"),
     ],
 )

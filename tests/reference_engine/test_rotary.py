@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from platform_abc.errors import ConfigError
-from reference_engine.rotary import Rotary, inverse_frequencies
+from platforms.components.torch_kernels import rotary_embedding
+from reference_engine.rotary import inverse_frequencies, rotary_table
 
 DEFAULT = {"rope_type": "default", "rope_theta": 10000.0}
 LLAMA3 = {
@@ -24,11 +25,11 @@ LLAMA3 = {
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_product_depends_on_the_distance_alone(dtype: torch.dtype) -> None:
     """Pairs keep their length, and a query meets a key by how far apart they are."""
-    rotary = Rotary(8, DEFAULT, 100, dtype, torch.device("cpu"))
+    cos, sin = rotary_table(8, DEFAULT, 100)
     make = torch.Generator().manual_seed(0)
     query, key = (torch.randn(1, 1, 8, generator=make).to(dtype).expand(3, 2, 8) for _ in range(2))
-    turned = rotary(query, rotary.factors(torch.tensor([5, 40, 99])))
-    other = rotary(key, rotary.factors(torch.tensor([2, 37, 96])))
+    turned = rotary_embedding(query, cos[[5, 40, 99]], sin[[5, 40, 99]])
+    other = rotary_embedding(key, cos[[2, 37, 96]], sin[[2, 37, 96]])
     assert turned.dtype is dtype
     products = (turned.float() * other.float()).sum(-1)
     tolerance = 1e-5 if dtype is torch.float32 else 0.1

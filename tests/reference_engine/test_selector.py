@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from platform_abc.config import AttentionBackendEnum, AttentionConfig, CacheConfig, EngineConfig, use_config
+from platform_abc.config import (
+    AttentionBackendEnum,
+    AttentionConfig,
+    AttentionSelectorConfig,
+    CacheConfig,
+    EngineConfig,
+    use_config,
+)
 from platform_abc.errors import NotSupported, QualnameError
 from platforms.components.attention import TorchSdpaBackend
 from reference_engine.selector import get_attn_backend
@@ -21,7 +28,12 @@ SDPA = "platforms.components.attention.TorchSdpaBackend"
 
 def select(config: EngineConfig | None = None, **facts: Any) -> Any:
     with use_config(config or EngineConfig()):
-        return get_attn_backend(64, torch.float32, "auto", **facts)
+        num_heads = facts.pop("num_heads", None)
+        return get_attn_backend(facts_of(**facts), num_heads)
+
+
+def facts_of(**facts: Any) -> AttentionSelectorConfig:
+    return AttentionSelectorConfig(64, torch.float32, "auto", None, **facts)
 
 
 def names(name: object) -> Callable[..., object]:
@@ -128,4 +140,4 @@ def test_selecting_without_a_current_config_is_an_error(use_platform: Use) -> No
     """The run-wide dtype is part of the key, so there must be a run."""
     use_platform()
     with pytest.raises(ValueError, match="no current config"):
-        get_attn_backend(64, torch.float32, "auto")
+        get_attn_backend(facts_of())

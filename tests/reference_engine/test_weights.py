@@ -12,10 +12,11 @@ import torch
 
 from platform_abc.config import EngineConfig, LoadConfig
 from platform_abc.errors import ConfigError
-from reference_engine.weights import INDEX, Cut, FolderSource, SeededSource, Weights, weight_source
+from reference_engine.weights import INDEX, Cut, Weights, drawn, weight_files
 from tests.reference_engine import ranks
 
 Use = Callable[..., Any]
+CPU = torch.device("cpu")
 FIRST = "model.layers.0.self_attn.q_proj.weight"
 
 
@@ -160,31 +161,31 @@ def test_files_that_are_missing_or_broken_are_named(
 
 def test_only_the_part_of_a_rank_is_read(folder: Path) -> None:
     """Rows or columns."""
-    source = weight_source(EngineConfig(), str(folder), 0)
-    assert isinstance(source, FolderSource)
+    weights = Weights(weight_files(EngineConfig(), str(folder)), 0, CPU, torch.float32)
     whole = tensors()[FIRST]
-    assert torch.equal(source.read(FIRST, (48, 48), Cut(0, 24, 24)), whole[24:])
-    assert torch.equal(source.read(FIRST, (48, 48), Cut(1, 24, 24)), whole[:, 24:])
+    assert torch.equal(weights.take(FIRST, (48, 48), Cut(0, 24, 24)), whole[24:])
+    assert torch.equal(weights.take(FIRST, (48, 48), Cut(1, 24, 24)), whole[:, 24:])
 
 
-def test_seeded_weights_follow_from_seed_and_name() -> None:
+def test_seeded_weights_follow_from_seed_and_name(use_platform: Use) -> None:
     """A share is a part of the whole; norms are about one."""
-    source = SeededSource(3)
-    whole = source.read("a.weight", (6, 4), None)
-    assert torch.equal(source.read("a.weight", (6, 4), Cut(0, 2, 2)), whole[2:4])
-    assert not torch.equal(source.read("b.weight", (6, 4), None), whole)
-    assert not torch.equal(SeededSource(4).read("a.weight", (6, 4), None), whole)
-    assert abs(float(source.read("x.norm.weight", (1000,), None).mean()) - 1) < 0.02
+    use_platform()
+    whole = drawn(3, "a.weight", (6, 4))
+    taken = Weights({}, 3, CPU, torch.float32).take("a.weight", (6, 4), Cut(0, 2, 2))
+    assert torch.equal(taken, whole[2:4])
+    assert not torch.equal(drawn(3, "b.weight", (6, 4)), whole)
+    assert not torch.equal(drawn(4, "a.weight", (6, 4)), whole)
+    assert abs(float(drawn(3, "x.norm.weight", (1000,)).mean()) - 1) < 0.02
 
 
 def test_an_unknown_way_to_load_and_none_are_told_apart(tmp_path: Path) -> None:
     """A folder without weights is seeded, unless files were asked for."""
     config = EngineConfig(load_config=LoadConfig(load_format="gguf"))
     with pytest.raises(ConfigError, match="load_format = 'gguf': expected auto, safetensors or dummy"):
-        weight_source(config, str(tmp_path), 0)
-    assert isinstance(weight_source(EngineConfig(), str(tmp_path), 5), SeededSource)
+        weight_files(config, str(tmp_path))
+    assert weight_files(EngineConfig(), str(tmp_path)) == {}
     with pytest.raises(ConfigError, match=r"expected weights in \*.safetensors files, and there are none"):
-        weight_source(EngineConfig(load_config=LoadConfig(load_format="safetensors")), str(tmp_path), 0)
+        weight_files(EngineConfig(load_config=LoadConfig(load_format="safetensors")), str(tmp_path))
 
 
 def test_every_weight_passes_the_platforms_loader(use_platform: Use) -> None:
@@ -199,8 +200,8 @@ def test_every_weight_passes_the_platforms_loader(use_platform: Use) -> None:
         return synced
 
     use_platform(use_sync_weight_loader=lambda _cls: True, make_synced_weight_loader=make)
-    weights = Weights(SeededSource(0), torch.device("cpu"), torch.bfloat16)
+    weights = Weights({}, 0, CPU, torch.bfloat16)
     taken = weights.take("a.weight", (4, 6), Cut(1, 0, 3))
     assert seen == [(4, 3)]
     assert taken.dtype is torch.bfloat16
-    assert torch.equal(taken, SeededSource(0).read("a.weight", (4, 6), None)[:, :3].bfloat16())
+    assert torch.equal(taken, drawn(0, "a.weight", (4, 6))[:, :3].bfloat16())

@@ -27,14 +27,16 @@ def takes(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> bool:
         x.is_floating_point()
         and x.itemsize <= torch.float32.itemsize
         and weight.device == x.device
-        and triton_state(_kind_of(x.device)).usable
+        and runs_on(x.device)
     )
 
 
-def _kind_of(device: torch.device) -> TritonKind:
+def runs_on(device: torch.device) -> bool:
+    """Say whether Triton's kernels run on a device."""
+    kind: TritonKind = "xpu" if device.type == "xpu" else "cpu"
     if device.type == "cuda":
-        return "cuda" if torch.version.hip is None else "hip"
-    return "xpu" if device.type == "xpu" else "cpu"
+        kind = "cuda" if torch.version.hip is None else "hip"
+    return triton_state(kind).usable
 
 
 def register() -> None:

@@ -96,8 +96,9 @@ def silu_and_mul(x: torch.Tensor) -> torch.Tensor:
     Raises:
         ValueError: the last dimension has no two halves.
     """
-    half, wide = half_of(x), x.float()
-    return (functional.silu(wide[..., :half]) * wide[..., half:]).to(x.dtype)
+    half_of(x)
+    gate, up = x.float().chunk(2, dim=-1)
+    return (functional.silu(gate) * up).to(x.dtype)
 
 
 def rotary_embedding(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
@@ -114,9 +115,9 @@ def rotary_embedding(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> t
     check_angles(x, cos, sin)
     half = cos.shape[-1]
     c, s = cos.float().unsqueeze(1), sin.float().unsqueeze(1)
-    wide = x.float()
-    first, second, rest = wide[..., :half], wide[..., half : 2 * half], wide[..., 2 * half :]
-    return torch.cat((first * c - second * s, second * c + first * s, rest), dim=-1).to(x.dtype)
+    first, second, rest = x.float().tensor_split((half, 2 * half), dim=-1)
+    turned = (torch.addcmul(first * c, second, s, value=-1), torch.addcmul(second * c, first, s), rest)
+    return torch.cat(turned, dim=-1).to(x.dtype)
 
 
 def check_rows(block_table: torch.Tensor, requests: int) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
 
 import torch
@@ -32,36 +31,23 @@ from platform_abc.errors import ConfigError, NotSupported
 from platform_abc.qualname import resolve_obj_by_qualname
 from platforms.components import device_memory
 from platforms.components.paged_sdpa import numbers
-from platforms.components.toy_model import Shard, ToyForCausalLM
 from platforms.components.worker_batch import CacheOfLayers, make_batch
 from platforms.process_group import make_group
 
 if TYPE_CHECKING:
-    from platform_abc.components.attention import (
-        AttentionBackend,
-        AttentionLayerBase,
-    )
+    from platform_abc.components.attention import AttentionLayerBase
     from platform_abc.components.communicator import DeviceCommunicatorBase
-    from platform_abc.config import AttentionSelectorConfig, EngineConfig, ModelConfig
+    from platform_abc.config import EngineConfig, ModelConfig
     from platforms.native import NativePlatform
 
 GROUP_TIMEOUT: Final = timedelta(minutes=5)
 """Longest wait for the other ranks, at the start and in a collective."""
 
-_DTYPES: Final = {
-    "half": torch.float16,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "float": torch.float32,
-    "float32": torch.float32,
-}
-
 
 class DeviceWorker(WorkerBase):
-    """Runs one share of a model on the platform's device: the engine's, or a small decoder of its own.
+    """Runs one share of the engine's model on the platform's device.
 
-    Everything about the device comes from `current_platform`. `forward_context` holds what the platform
-    added to the context of the latest step.
+    Everything about the device comes from `current_platform`.
     """
 
     def __init__(
@@ -77,11 +63,9 @@ class DeviceWorker(WorkerBase):
         super().__init__(vllm_config, local_rank, rank, distributed_init_method, is_driver_worker)
         self.platform: NativePlatform = current_platform
         self.model: EngineModel | None = None
-        self._own_model = True
         self._visible = 0
         self._cache: CacheOfLayers | None = None
         self.communicator: DeviceCommunicatorBase | None = None
-        self.forward_context: Mapping[str, Any] = {}
         self._groups: list[ProcessGroup] = []
 
     # --- start
@@ -169,37 +153,17 @@ class DeviceWorker(WorkerBase):
         """Build the model on the device.
 
         Args:
-            build: the engine's builder; None takes the small decoder of this package, with weights drawn
-                from the seed.
+            build: the engine's builder; this worker has no model of its own.
 
         Raises:
-            NotSupported: without a builder, real weights are asked for.
+            NotSupported: there is no builder.
             RuntimeError: the device was not initialised.
         """
-        device, communicator = self._started()
-        self._own_model = build is None
-        if build is not None:
-            self.model = build(self.vllm_config, device)
-            return
-        model = self._model_config()
-        if self.vllm_config.load_config.load_format != "dummy" and model.architecture != "ToyForCausalLM":
-            raise NotSupported(
-                f"loading weights of {model.architecture} (load_config.load_format = "
-                f"{self.vllm_config.load_config.load_format})",
-                type(self).__name__,
-                "set load_config.load_format to dummy, which runs a small decoder of that shape with "
-                "seeded weights, or name a worker of yours in parallel_config.worker_cls",
-            )
-        shard = Shard(communicator.rank_in_group, communicator.world_size, communicator.all_reduce)
-        self.model = ToyForCausalLM(self.vllm_config, model, self._dtype(), device, self._select, shard)
-
-    def _select(self, facts: AttentionSelectorConfig, num_heads: int) -> type[AttentionBackend]:
-        named = self.platform.get_attn_backend_cls(
-            self.vllm_config.attention_config.backend, attn_selector_config=facts, num_heads=num_heads
-        )
-        if not named:
-            raise ValueError(f"{self.platform.device_name} names no attention backend for {facts}")
-        return cast("type[AttentionBackend]", resolve_obj_by_qualname(named))
+        device, _ = self._started()
+        if build is None:
+            who = type(self).__name__
+            raise NotSupported("load_model without a builder", who, "pass the engine's builder")
+        self.model = build(self.vllm_config, device)
 
     def get_model(self) -> torch.nn.Module:
         """Return the model.
@@ -318,9 +282,8 @@ class DeviceWorker(WorkerBase):
         shape = layer.get_attn_backend().get_kv_cache_shape(
             blocks, spec.block_size, spec.num_kv_heads, spec.head_size, spec.cache_dtype
         )
-        dtype = _DTYPES[
-            str(spec.dtype if spec.cache_dtype == "auto" else spec.cache_dtype).removeprefix("torch.")
-        ]
+        stored = spec.dtype if spec.cache_dtype == "auto" else spec.cache_dtype
+        dtype: torch.dtype = getattr(torch, str(stored).removeprefix("torch."))
         needed = math.prod(shape) * dtype.itemsize
         self._check_size(name, memory, needed)
         return memory[:needed].view(dtype).view(shape)
@@ -364,30 +327,12 @@ class DeviceWorker(WorkerBase):
 
     def _run(self, requests: Sequence[StepRequest], cache: CacheOfLayers) -> torch.Tensor:
         """Return the logits of the last token of each request, or no rows at all."""
-        model, device = self._loaded(), self._started()[0]
-        with _as_context(self.platform, self.platform.inference_mode()):
-            ids, positions, metadata, last = make_batch(requests, cache, device)
-            lora_ids = (
-                [r.lora_id for r in requests for _ in r.token_ids] if self._has_adapters(requests) else ()
-            )
-            if self._own_model:
-                # A model of the engine's sets the forward context itself.
-                self.forward_context = self.platform.set_additional_forward_context(
-                    attn_metadata=metadata,
-                    vllm_config=self.vllm_config,
-                    dp_metadata=None,
-                    num_tokens=ids.shape[0],
-                    num_tokens_across_dp=None,
-                    cudagraph_runtime_mode=self.vllm_config.compilation_config.cudagraph_mode,
-                    batch_descriptor=None,
-                    ubatch_slices=None,
-                )
-            details = StepDetails(logit_rows=last, lora_ids=lora_ids)
-            return model.run(ids, positions, metadata, cache.by_layer, details)
-
-    @staticmethod
-    def _has_adapters(requests: Sequence[StepRequest]) -> bool:
-        return any(request.lora_id for request in requests)
+        device, _ = self._started()
+        ids, positions, metadata, last = make_batch(requests, cache, device)
+        adapted = any(request.lora_id for request in requests)
+        lora_ids = [request.lora_id for request in requests for _ in request.token_ids] if adapted else ()
+        details = StepDetails(logit_rows=last, lora_ids=lora_ids)
+        return self._loaded().run(ids, positions, metadata, cache.by_layer, details)
 
     def _check(self, requests: Sequence[StepRequest]) -> None:
         """Refuse tokens that the model does not know, and adapters where there are none.
@@ -397,7 +342,7 @@ class DeviceWorker(WorkerBase):
         """
         vocabulary = self._model_config().vocab_size
         for request in requests:
-            if request.lora_id and (self._own_model or self.vllm_config.lora_config is None):
+            if request.lora_id and self.vllm_config.lora_config is None:
                 raise ValueError(
                     f"request {request.request_id!r} asks for adapter {request.lora_id}, but lora_config is None"
                 )
@@ -443,11 +388,11 @@ class DeviceWorker(WorkerBase):
 
     def _dtype(self) -> torch.dtype:
         asked = self._model_config().dtype
-        if isinstance(asked, str):
-            return _DTYPES[asked] if asked in _DTYPES else self._default_dtype()
-        return asked
-
-    def _default_dtype(self) -> torch.dtype:
+        if not isinstance(asked, str):
+            return asked
+        if asked != "auto":
+            named: torch.dtype = getattr(torch, asked)
+            return named
         supported = self.platform.supported_dtypes
         if not supported:
             raise TypeError(
@@ -455,17 +400,3 @@ class DeviceWorker(WorkerBase):
                 "the default first"
             )
         return supported[0]
-
-
-def _as_context(platform: NativePlatform, answer: object) -> AbstractContextManager[object]:
-    """Return what `inference_mode` answered, which in a vendor's platform no checker may have seen.
-
-    Raises:
-        TypeError: it is no context manager.
-    """
-    if isinstance(answer, AbstractContextManager):
-        return cast("AbstractContextManager[object]", answer)
-    raise TypeError(
-        f"inference_mode of {type(platform).__name__} answered {answer!r}; expected a context manager, such "
-        "as torch.inference_mode() or torch.no_grad()"
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing as mp
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from platform_abc.components.worker import EngineModel, StepRequest, WorkerBase
 from platform_abc.config import (
     CacheConfig,
     EngineConfig,
-    LoadConfig,
     ModelConfig,
     ParallelConfig,
     SchedulerConfig,
@@ -26,8 +26,13 @@ from platform_abc.config import (
 from platform_abc.errors import ConfigError, NotSupported
 from platform_abc.qualname import resolve_obj_by_qualname
 from platforms.components import device_memory
+from platforms.components.communicator import TorchDistributedCommunicator
 from platforms.components.worker import DeviceWorker
 from platforms.cpu import CpuPlatform
+from reference_engine.forward_context import get_forward_context
+from reference_engine.llama import build_model
+from reference_engine.opaque_ops import register_ops
+from reference_engine.parallel import group_of
 
 PROMPTS = {"a": [1, 2, 3, 4, 5, 6, 7], "b": [9], "c": [200, 100, 50]}
 
@@ -56,10 +61,16 @@ def config(**parts: Any) -> EngineConfig:
     return made
 
 
+def load(worker: DeviceWorker) -> None:
+    """Load the reference engine's model, whose weights are drawn, for the ranks that the worker knows of."""
+    register_ops("CPU")
+    worker.load_model(partial(build_model, group=group_of(worker)))
+
+
 def started(made: EngineConfig, rank: int = 0, url: str = "") -> DeviceWorker:
     worker = DeviceWorker(made, local_rank=rank, rank=rank, distributed_init_method=url)
     worker.init_device()
-    worker.load_model()
+    load(worker)
     available = worker.determine_available_memory()
     worker.initialize_from_config(
         DefaultKVCacheConfigBuilder(made).build(worker.get_kv_cache_spec(), available)
@@ -135,7 +146,7 @@ def test_layers_stand_in_the_forward_context_until_shutdown() -> None:
     made = config()
     worker = started(made)
     context = made.compilation_config.static_forward_context
-    assert list(context) == ["layers.0.attn", "layers.1.attn"]
+    assert list(context) == ["layers.0.attention", "layers.1.attention"]
     worker.shutdown()
     assert not context
     with pytest.raises(RuntimeError, match="init_device"):
@@ -149,7 +160,7 @@ def test_available_memory_is_a_share_less_what_is_used(monkeypatch: pytest.Monke
     made.cache_config.gpu_memory_utilization = 0.5
     worker = DeviceWorker(made)
     worker.init_device()
-    worker.load_model()
+    load(worker)
     monkeypatch.setattr(device_memory, "total_and_used", lambda *_: (200_000, 30_000))
     monkeypatch.setattr(device_memory, "bytes_taken_by", lambda step, device: 20_000 * (step() is not None))
     page = 2 * 4 * 2 * 16 * 4
@@ -212,23 +223,11 @@ def test_calls_out_of_order_say_what_comes_first(call: Callable[[DeviceWorker], 
         call(DeviceWorker(made))
 
 
-def test_real_weights_are_declared_not_supported() -> None:
-    """A model folder cannot be loaded yet; the text says what to do."""
-    made = config(model={"architecture": "LlamaForCausalLM"})
-    worker = DeviceWorker(made)
+def test_a_worker_has_no_model_of_its_own() -> None:
+    """Without the engine's builder nothing is loaded; the text says what to pass."""
+    worker = DeviceWorker(config())
     worker.init_device()
-    with pytest.raises(NotSupported, match="load_format to dummy"):
-        worker.load_model()
-    made.load_config = LoadConfig(load_format="dummy")
-    worker.load_model()
-
-
-@pytest.mark.parametrize("field", ["use_mla", "is_hybrid", "is_encoder_decoder"])
-def test_models_of_another_kind_are_refused_by_field(field: str) -> None:
-    """The toy decoder does not pretend to be what it is not."""
-    worker = DeviceWorker(config(model={field: True}))
-    worker.init_device()
-    with pytest.raises(ConfigError, match=f"model_config.{field} = True"):
+    with pytest.raises(NotSupported, match="pass the engine's builder"):
         worker.load_model()
 
 
@@ -241,7 +240,7 @@ def test_without_a_model_part_the_worker_says_so() -> None:
 
 def test_the_step_runs_in_inference_mode_with_the_platforms_context(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step asks the platform for its context and its inference mode."""
-    seen: list[bool] = []
+    seen: list[object] = []
 
     class Observed(CpuPlatform):
         @classmethod
@@ -250,12 +249,12 @@ def test_the_step_runs_in_inference_mode_with_the_platforms_context(monkeypatch:
 
     monkeypatch.setitem(vars(platforms), "current_platform", Observed())
     worker = started(config())
-    model = worker.get_model()
-    hook = model.register_forward_hook(lambda *_: seen.append(torch.is_inference_mode_enabled()))
+    model: Any = worker.get_model()
+    model.embedding.register_forward_hook(
+        lambda *_: seen.append((torch.is_inference_mode_enabled(), get_forward_context().additional))
+    )
     worker.execute_model([StepRequest(request_id="r", token_ids=[1, 2], block_ids=[0])])
-    hook.remove()
-    assert seen == [True]
-    assert worker.forward_context == {"tokens": 2}
+    assert seen == [(True, {"tokens": 2})]
 
 
 @pytest.mark.parametrize("answer", [None, True, torch.no_grad])
@@ -270,7 +269,7 @@ def test_an_inference_mode_that_is_no_context_is_named(
             return answer
 
     monkeypatch.setitem(vars(platforms), "current_platform", Bare())
-    with pytest.raises(TypeError, match="^inference_mode of Bare answered .*expected a context manager"):
+    with pytest.raises(TypeError, match="^inference_mode of Bare returned .*expected a context manager"):
         started(config())
 
 
@@ -330,9 +329,9 @@ def test_layout_without_room_is_refused() -> None:
     made = config()
     worker = DeviceWorker(made)
     worker.init_device()
-    worker.load_model()
+    load(worker)
     layout = DefaultKVCacheConfigBuilder(made).build(worker.get_kv_cache_spec(), 1 << 20)
-    with pytest.raises(ValueError, match=r"no room for the layers layers.1.attn"):
+    with pytest.raises(ValueError, match=r"no room for the layers layers.1.attention"):
         worker.initialize_from_config(attrs.evolve(layout, kv_cache_tensors=layout.kv_cache_tensors[:1]))
     small = [attrs.evolve(t, size=8) for t in layout.kv_cache_tensors]
     with pytest.raises(ValueError, match="but its tensor has 8"):
@@ -340,7 +339,7 @@ def test_layout_without_room_is_refused() -> None:
 
 
 def test_the_engines_own_model_is_run() -> None:
-    """A builder of the engine replaces the small decoder, and sets the forward context itself."""
+    """What the builder makes, which need be no torch module until somebody asks for one."""
     asked: list[torch.device] = []
     made = config()
     own = started(config())
@@ -360,7 +359,6 @@ def test_the_engines_own_model_is_run() -> None:
     step = [StepRequest(request_id="r", token_ids=[1, 2], block_ids=[0])]
     shifted = worker.execute_model(step).next_token_ids["r"]
     assert shifted == (own.execute_model(step).next_token_ids["r"] + 1) % 256
-    assert worker.forward_context == {}
     with pytest.raises(TypeError, match="Shifted"):
         worker.get_model()
 
@@ -404,17 +402,21 @@ def test_ranks_that_share_the_host_share_its_memory(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(device_memory, "total_and_used", seen)
     monkeypatch.setattr(device_memory, "bytes_taken_by", lambda step, device: 5_000 * (step() is not None))
     worker.init_device()
-    worker.load_model()
+    load(worker)
     assert worker.determine_available_memory() == (50_000 - 20_000) // 2 - 5_000
     monkeypatch.setenv("CPU_VISIBLE_MEMORY_NODES", "0,1")
     assert worker.determine_available_memory() == 50_000 - 20_000 - 5_000
     assert asked == [1, 1]
 
 
-class Alone:
+class Alone(TorchDistributedCommunicator):
     """A communicator of the second of two ranks that never meets the first."""
 
-    rank_in_group, world_size = 1, 2
+    def __init__(self) -> None:
+        self.rank_in_group, self.world_size = 1, 2
 
     def all_reduce(self, input_: torch.Tensor) -> torch.Tensor:
+        return input_
+
+    def all_gather(self, input_: torch.Tensor, dim: int = -1) -> torch.Tensor:
         return input_
