@@ -66,7 +66,7 @@ class ModelConfig:
     PATH: ClassVar[str] = "model_config"
 
     model: str = attrs.field(default="toy", validator=NAME)
-    architecture: str = attrs.field(default="ToyForCausalLM", validator=NAME)
+    architecture: str = attrs.field(default="LlamaForCausalLM", validator=NAME)
     tokenizer: str | None = attrs.field(default=None, validator=optional(NAME))
     dtype: torch.dtype | str = attrs.field(default="auto", validator=ANY_DTYPE)
     seed: int = attrs.field(default=0, validator=NOT_NEGATIVE)

@@ -125,7 +125,7 @@ def test_every_member_answers_or_is_declared_not_supported() -> None:
         "enable_multi_stream_overlap": (None, None),
         "get_max_output_tokens": (3,),
         "check_max_model_len": (7,),
-        "verify_model_arch": ("ToyForCausalLM",),
+        "verify_model_arch": ("LlamaForCausalLM",),
         "verify_quantization": ("int8_weight_only",),
         "validate_environ": (False,),
         "validate_request": (None, None),

@@ -87,7 +87,7 @@ def test_the_platform_may_refuse_the_architecture(use_platform: Use) -> None:
 
     use_platform(verify_model_arch=refuses)
     config = config_of()
-    with pytest.raises(ValueError, match="no ToyForCausalLM here"):
+    with pytest.raises(ValueError, match="no LlamaForCausalLM here"):
         build_model(config, CPU)
     assert config.compilation_config.static_forward_context == {}
 
