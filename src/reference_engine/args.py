@@ -12,8 +12,10 @@ import attrs
 
 from platform_abc.config import CACHE_DTYPES, AttentionBackendEnum, CUDAGraphMode
 from platform_abc.config_values import MODEL_DTYPES
+from platform_abc.timeline import Process
 from reference_engine.child import HOOK_SECONDS
 from reference_engine.hook_log import named
+from reference_engine.hook_watch import HookWatch, naming_hook
 
 EXECUTORS: Final[Mapping[str, str]] = {
     "in-process": "uni",
@@ -211,8 +213,12 @@ def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 def _let_platform_extend(parser: argparse.ArgumentParser) -> None:
     from platforms import current_platform
 
-    with named("pre_register_and_update", current_platform):
-        current_platform.pre_register_and_update(parser)
+    watch = HookWatch(Process.FRONT_END.value, HOOK_SECONDS, lambda text: None, interrupts=True)
+    try:
+        with watch.watching(), naming_hook(), named("pre_register_and_update", current_platform):
+            current_platform.pre_register_and_update(parser)
+    finally:
+        watch.close()
 
 
 def parse_args(argv: Sequence[str] | None = None) -> EngineArgs:

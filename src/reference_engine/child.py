@@ -18,13 +18,15 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import attrs
 
 from platform_abc.timeline import Process
 from reference_engine import trace
-from reference_engine.hook_watch import EngineFailed, HookWatch, hook_that_raised, platform_name
+from reference_engine.hook_watch import EngineFailed, HookWatch, hook_that_raised, platform_name, said
+from reference_engine.silence import POLL_SECONDS, Silence
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
@@ -35,8 +37,8 @@ START_SECONDS: Final = 120.0
 CALL_SECONDS: Final = 120.0
 """Longest wait for one answer."""
 
-END_SECONDS: Final = 10.0
-"""Longest wait for a child to end by itself."""
+END_SECONDS: Final = 4.0
+"""Longest wait for a child to end by itself; twice as long for one that has children."""
 
 GRACE_SECONDS: Final = 5.0
 """So much longer than the child itself its parent waits, which can then tell where the child hangs."""
@@ -96,6 +98,11 @@ class ChildStart:
         """The process's name, for messages."""
         return f"{self.process.value} {self.instance}" if self.instance else self.process.value
 
+    @property
+    def stacks(self) -> Path | None:
+        """Where the child's stacks go when it stands still; None on a machine that has no folder for it."""
+        return Path(self.folder) / f"{self.name}.stacks" if self.folder and Path(self.folder).is_dir() else None
+
 
 def pickle_config(config: EngineConfig) -> bytes:
     """Pickle a configuration for another process.
@@ -154,6 +161,7 @@ class Child:
         context = multiprocessing.get_context("spawn")
         self.name = start.name
         self._start_seconds = start.seconds
+        self._owner = os.getpid()
         # Two threads that wait for one process take the news from each other.
         self._joining = threading.Lock()
         self.connection, theirs = context.Pipe()
@@ -166,6 +174,7 @@ class Child:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
+        self._silence = Silence(start.name, self.pid, start.stacks)
         # An engine that nobody closed must not keep the interpreter from ending: multiprocessing waits for
         # children at exit, but it was registered before, so it comes after this.
         atexit.register(self.close)
@@ -244,6 +253,16 @@ class Child:
             return value
         raise CallFailed(f"the {self.name} process failed in {name!r}: {value}")
 
+    def refuse_silence(self) -> None:
+        """Return at once if the child may still answer; asked again every `POLL_SECONDS` while it does not.
+
+        Raises:
+            ProcessFailed: it never will; see `silence`.
+        """
+        cause = self._silence.cause()
+        if cause:
+            raise ProcessFailed(cause)
+
     def kill(self) -> None:
         """End the process at once."""
         self._process.kill()
@@ -274,6 +293,8 @@ class Child:
         """
         atexit.unregister(self.close)
         self.connection.close()
+        if os.getpid() != self._owner:
+            return  # a fork of the parent has no children here
         with self._joining:
             self._process.join(seconds)
             if self._process.is_alive():
@@ -310,8 +331,12 @@ def gather(children: Sequence[Child], name: str, seconds: float) -> list[Any]:
     try:
         while left:
             ends = [end for child in left for end in (child.connection, child.sentinel)]
-            ready = wait(ends, max(0.0, until - time.monotonic()))
+            ready = wait(ends, min(POLL_SECONDS, max(0.0, until - time.monotonic())))
             if not ready:
+                for child in left:
+                    child.refuse_silence()
+                if time.monotonic() < until:
+                    continue
                 names = ", ".join(child.name for child in left)
                 raise ProcessFailed(f"the {names} process did not answer {name!r} within {seconds:g} s")
             for child in [child for child in left if child.connection in ready or child.sentinel in ready]:
@@ -360,7 +385,7 @@ class Line:
     def __init__(self, connection: Connection, start: ChildStart) -> None:
         self._connection = connection
         self._sending = threading.Lock()
-        self.watch = HookWatch(start.name, start.hook_seconds, self._give_up)
+        self.watch = HookWatch(start.name, start.hook_seconds, self._give_up, stacks=start.stacks)
 
     def waiting(self) -> bool:
         """Say whether a call has come, or the end of the connection."""
@@ -403,6 +428,8 @@ def _end_with_parent(start: ChildStart) -> None:
         time.sleep(start.orphan_seconds)
         if start.process is Process.ENGINE_CORE and start.folder:
             shutil.rmtree(start.folder, ignore_errors=True)
+        for child in multiprocessing.active_children():
+            child.kill()  # one that stands still would not see that its parent is gone
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -439,7 +466,7 @@ def _answer_calls(handler: Handler, line: Line) -> None:
         try:
             with line.watch.limited(seconds):
                 ok, value = True, trace.moments() if name == "trace" else handler(name, args)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - sent to the parent, which raises it
+        except BaseException as error:  # noqa: BLE001 - sent to the parent, which raises it
             ok, value = False, failure_text(error)
         line.send(ok, value)
 
@@ -477,7 +504,7 @@ def failure_text(error: BaseException) -> str:
     """Return the exception in one line, which names the hook that raised it, then all that is known of it."""
     if isinstance(error, EngineFailed):
         return str(error)
-    first = "".join(traceback.format_exception_only(error)).strip().split("\n", 1)[0]
+    first = f"{type(error).__name__}: {said(error)}".split("\n", 1)[0]
     hook = hook_that_raised(error.__traceback__)
     if hook and hook not in first:
         first = f"{first} (raised in hook {hook} of {platform_name()})"

@@ -14,7 +14,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reference_engine.child import CALL_SECONDS, END_SECONDS, ProcessFailed
-from reference_engine.hook_watch import EngineFailed
+from reference_engine.hook_watch import EngineFailed, said
+from reference_engine.silence import POLL_SECONDS
 
 if TYPE_CHECKING:
     from reference_engine.child import Child
@@ -116,7 +117,8 @@ def own_copy(error: BaseException) -> EngineFailed:
     if isinstance(error, EngineFailed):
         return type(error)(*error.args)
     notes = ", ".join(getattr(error, "__notes__", ()))
-    made = EngineFailed(f"the engine ended: {type(error).__name__}: {error}{f' ({notes})' if notes else ''}")
+    text = f"the engine ended: {type(error).__name__}: {said(error)}"
+    made = EngineFailed(f"{text} ({notes})" if notes else text)
     made.__cause__ = error
     return made
 
@@ -270,6 +272,8 @@ class ProcessCore:
     def _read(self) -> None:
         try:
             while True:
+                while not self._child.connection.poll(POLL_SECONDS):
+                    self._child.refuse_silence()
                 kind, *rest = self._child.take("generate")
                 if kind == "done":
                     self._waiting.done(rest[0])
@@ -294,5 +298,5 @@ class ProcessCore:
         # Not by closing the connection: the thread that reads from it would go on waiting.
         with contextlib.suppress(ProcessFailed):
             self._child.send("end")
-        self._reader.join(END_SECONDS)
-        self._child.close(0 if failed else END_SECONDS)
+        self._reader.join(2 * END_SECONDS)
+        self._child.close(0 if failed or self._reader.is_alive() else END_SECONDS)

@@ -11,6 +11,7 @@ from platform_abc._config_checks import WHOLE
 from platform_abc.errors import ConfigError
 from platform_abc.requests import EngineInput, SamplingParams
 from reference_engine.hook_log import named, owner
+from reference_engine.hook_watch import said
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
@@ -74,11 +75,11 @@ def process_request(
     _check_params(request_id, params)
     try:
         current_platform.validate_request(inputs, params)
-    except ValueError:
+    except (ValueError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         who = owner(current_platform, "validate_request")
-        raise ValueError(f"request {request_id}: {who} raised {type(error).__name__}: {error}") from error
+        raise ValueError(f"request {request_id}: {who} raised {type(error).__name__}: {said(error)}") from error
     length = len(inputs.prompt_token_ids)
     with named("get_max_output_tokens", current_platform):
         allowed = current_platform.get_max_output_tokens(length)
@@ -114,7 +115,7 @@ def _tokens(request_id: str, prompt: Sequence[int], model: ModelConfig) -> list[
         tokens = list(prompt)
     except Exception as error:
         raise ValueError(
-            f"request {request_id}: the prompt cannot be read: {type(error).__name__}: {error}"
+            f"request {request_id}: the prompt cannot be read: {type(error).__name__}: {said(error)}"
         ) from error
     if not tokens:
         raise ValueError(f"request {request_id}: the prompt has no tokens")

@@ -151,7 +151,7 @@ def test_sys_exit_in_a_hook_is_a_failure_of_the_engine(use_platform: Use) -> Non
 
     use_platform(check_and_update_config=leaves)
     with pytest.raises(
-        EngineFailed, match=r"hook check_and_update_config of ChangedPlatform called sys\.exit\(3\)"
+        EngineFailed, match=r"hook check_and_update_config of ChangedPlatform raised SystemExit: 3, in the front end"
     ):
         Engine(EngineArgs(dtype="float32"))
     use_platform(validate_request=leaves)
