@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import multiprocessing
 import os
 import pickle
@@ -15,21 +14,23 @@ import shutil
 import signal
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 import attrs
 
+from platform_abc.foreign import describe, traceback_text
 from platform_abc.timeline import Process
 from reference_engine import trace
-from reference_engine.hook_watch import EngineFailed, HookWatch, hook_that_raised, platform_name, said
+from reference_engine.hook_watch import EngineFailed, HookWatch, hook_that_raised, platform_name
 from reference_engine.silence import POLL_SECONDS, Silence
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
+
+T = TypeVar("T")
 
 START_SECONDS: Final = 120.0
 """Longest wait for a child to start, which includes the import of torch."""
@@ -101,7 +102,29 @@ class ChildStart:
     @property
     def stacks(self) -> Path | None:
         """Where the child's stacks go when it stands still; None on a machine that has no folder for it."""
-        return Path(self.folder) / f"{self.name}.stacks" if self.folder and Path(self.folder).is_dir() else None
+        return (
+            Path(self.folder) / f"{self.name}.stacks" if self.folder and Path(self.folder).is_dir() else None
+        )
+
+    def of_worker(self, config: bytes, rank: int, local_rank: int, init_method: str) -> ChildStart:
+        """Return how an engine core, which was started with this, starts a worker.
+
+        Args:
+            config: the pickled configuration.
+            rank: the worker among all.
+            local_rank: the worker among those of its machine.
+            init_method: where the ranks meet.
+        """
+        return attrs.evolve(
+            self,
+            process=Process.WORKER,
+            config=config,
+            seconds=START_SECONDS,
+            own_session=False,
+            instance=rank,
+            local_rank=local_rank,
+            init_method=init_method,
+        )
 
 
 def pickle_config(config: EngineConfig) -> bytes:
@@ -111,13 +134,15 @@ def pickle_config(config: EngineConfig) -> bytes:
         TypeError: something in it does not pickle; the message names the part.
     """
     try:
-        return pickle.dumps(config)
+        pickled = pickle.dumps(config)
     except Exception as error:
         broken = [path for name, part in vars(config).items() for path in _unpicklable(name, part)]
         raise TypeError(
             f"the configuration cannot be sent to another process: {', '.join(broken) or 'it'} does not pickle "
-            f"({type(error).__name__}: {error}); a config hook must not put such values there"
+            f"({describe(error)}); a config hook must not put such values there"
         ) from error
+    trace.step("the config is pickled")
+    return pickled
 
 
 def _unpicklable(path: str, value: object, depth: int = 0) -> list[str]:
@@ -144,20 +169,22 @@ def _pickles(value: object) -> bool:
 Handler = Callable[[str, tuple[Any, ...]], Any]
 """Answers one call: its name and its arguments."""
 
-Serve = Callable[["EngineConfig", ChildStart], Handler]
-"""Makes the handler, in the child, once the platform agrees and the configuration is valid."""
+Loop = Callable[["Line"], None]
+"""Answers the parent until it is gone."""
+
+Serve = Callable[["EngineConfig", ChildStart], T]
+"""Makes what answers, in the child, once the platform agrees and the configuration is valid."""
 
 
 class Child:
     """One child process; `ready` waits until it has started.
 
     Args:
-        serve: a function of a module, which makes the child's handler; a handler that has a method `loop` is
-            given the line instead, and answers as it likes.
+        serve: a function of a module, which makes what answers the parent in the child.
         start: what the child is started with.
     """
 
-    def __init__(self, serve: Serve, start: ChildStart) -> None:
+    def __init__(self, serve: Serve[Loop], start: ChildStart) -> None:
         context = multiprocessing.get_context("spawn")
         self.name = start.name
         self._start_seconds = start.seconds
@@ -208,31 +235,24 @@ class Child:
         with self._joining:
             return self._process.is_alive()
 
-    def call(self, name: str, *args: Any, seconds: float = CALL_SECONDS) -> Any:
-        """Ask the child and wait for its answer.
+    def send(self, name: str, args: tuple[Any, ...] = (), seconds: float = CALL_SECONDS) -> None:
+        """Ask the child; `gather` waits for the answer.
 
         Args:
             name: what to do.
-            *args: its arguments, which are pickled.
-            seconds: longest wait.
+            args: its arguments, which are pickled.
+            seconds: longest time that it may take.
 
         Raises:
-            ProcessFailed: the child raised, died or did not answer in time.
+            ProcessFailed: the child died, or the arguments do not pickle.
         """
-        self.send(name, args, seconds)
-        (answer,) = gather([self], name, seconds)
-        return answer
-
-    def send(self, name: str, args: tuple[Any, ...] = (), seconds: float = CALL_SECONDS) -> None:
-        """Ask the child without waiting; see `call`."""
         try:
             self.connection.send((name, args, seconds))
         except OSError as error:
             raise self._died(name) from error
         except Exception as error:
             raise ProcessFailed(
-                f"the arguments of {name!r} cannot be sent to the {self.name} process: "
-                f"{type(error).__name__}: {error}"
+                f"the arguments of {name!r} cannot be sent to the {self.name} process: {describe(error)}"
             ) from error
 
     def take(self, name: str) -> Any:
@@ -247,7 +267,7 @@ class Child:
             raise self._died(name) from error
         except Exception as error:
             raise ProcessFailed(
-                f"the answer of the {self.name} process to {name!r} cannot be read: {type(error).__name__}: {error}"
+                f"the answer of the {self.name} process to {name!r} cannot be read: {describe(error)}"
             ) from error
         if ok:
             return value
@@ -415,7 +435,7 @@ class Line:
             except OSError:
                 raise
             except Exception as error:  # noqa: BLE001 - pickling runs foreign code
-                self._connection.send((False, f"its answer does not pickle: {type(error).__name__}: {error}"))
+                self._connection.send((False, f"its answer does not pickle: {describe(error)}"))
 
 
 def _end_with_parent(start: ChildStart) -> None:
@@ -426,8 +446,7 @@ def _end_with_parent(start: ChildStart) -> None:
     def watch() -> None:
         wait([parent.sentinel])
         time.sleep(start.orphan_seconds)
-        if start.process is Process.ENGINE_CORE and start.folder:
-            shutil.rmtree(start.folder, ignore_errors=True)
+        _remove_folder(start)
         for child in multiprocessing.active_children():
             child.kill()  # one that stands still would not see that its parent is gone
         os._exit(1)
@@ -435,7 +454,12 @@ def _end_with_parent(start: ChildStart) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _main(connection: Connection, serve: Serve, start: ChildStart) -> None:
+def _remove_folder(start: ChildStart) -> None:
+    if start.process is Process.ENGINE_CORE and start.folder:
+        shutil.rmtree(start.folder, ignore_errors=True)
+
+
+def _main(connection: Connection, serve: Serve[Loop], start: ChildStart) -> None:
     """Run the child: agree on the platform, check the configuration, answer until the parent is gone."""
     # An interrupt goes to the whole group; the parent decides and closes the connection.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -447,16 +471,22 @@ def _main(connection: Connection, serve: Serve, start: ChildStart) -> None:
     with line.watch.watching():
         try:
             with line.watch.limited(start.seconds):
-                handler = prepare(serve, start)
+                loop = prepare(serve, start)
         except BaseException as error:  # noqa: BLE001 - told to the parent, whatever it is
             line.send(False, failure_text(error))
             raise SystemExit(1) from None
         line.send(True, None)
-        loop: Callable[[Line], None] | None = getattr(handler, "loop", None)
-        (loop or functools.partial(_answer_calls, handler))(line)
+        loop(line)
+    _remove_folder(start)  # nobody else does where the front end was killed
 
 
-def _answer_calls(handler: Handler, line: Line) -> None:
+def answer_calls(handler: Handler, line: Line) -> None:
+    """Answer one call after the other.
+
+    Args:
+        handler: given the name and the arguments of each, the last of which is `close`.
+        line: to the parent.
+    """
     while True:
         try:
             name, args, seconds = line.receive()
@@ -465,17 +495,17 @@ def _answer_calls(handler: Handler, line: Line) -> None:
             return
         try:
             with line.watch.limited(seconds):
-                ok, value = True, trace.moments() if name == "trace" else handler(name, args)
+                ok, value = True, handler(name, args)
         except BaseException as error:  # noqa: BLE001 - sent to the parent, which raises it
             ok, value = False, failure_text(error)
         line.send(ok, value)
 
 
-def prepare(serve: Serve, start: ChildStart) -> Handler:
-    """Agree with the parent on the platform, load the plugins, check the configuration, and make the handler.
+def prepare(serve: Serve[T], start: ChildStart) -> T:
+    """Agree with the parent on the platform, load the plugins, check the configuration, and make what answers.
 
     Args:
-        serve: makes the handler.
+        serve: makes it.
         start: what the parent said.
 
     Raises:
@@ -504,8 +534,8 @@ def failure_text(error: BaseException) -> str:
     """Return the exception in one line, which names the hook that raised it, then all that is known of it."""
     if isinstance(error, EngineFailed):
         return str(error)
-    first = f"{type(error).__name__}: {said(error)}".split("\n", 1)[0]
+    first = describe(error)
     hook = hook_that_raised(error.__traceback__)
     if hook and hook not in first:
         first = f"{first} (raised in hook {hook} of {platform_name()})"
-    return f"{first}\n{''.join(traceback.format_exception(error)).rstrip()}"
+    return f"{first}\n{traceback_text(error).rstrip()}"

@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
@@ -124,7 +124,6 @@ class Engine:
                 f"parallel_config.distributed_executor_backend = {backend!r}: expected uni, mp or ray"
             )
         pickled = pickle_config(self.config)
-        trace.step("the config is pickled")
         self._folder = tempfile.mkdtemp(prefix="engine-")
         self._lifeline = Lifeline()
         child = Child(
@@ -202,7 +201,9 @@ class Engine:
     def _running(self) -> CoreClient:
         core = self._core
         if os.getpid() != self._owner:
-            raise EngineFailed("this is a fork of the process whose engine it is: make an engine after the fork")
+            raise EngineFailed(
+                "this is a fork of the process whose engine it is: make an engine after the fork"
+            )
         if core is None:
             raise EngineFailed(str(self._failure or "the engine is closed"))
         return core

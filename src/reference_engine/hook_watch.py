@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import attrs
 
+from platform_abc.foreign import describe
 from platform_abc.members import MEMBERS
 from reference_engine.silence import StackFile
 
@@ -96,8 +97,8 @@ def hook_that_raised(trace: TracebackType | None) -> str:
 
 
 def said(error: BaseException) -> str:
-    """Return what an exception says, also where its own `__str__` raises."""
-    return str(traceback.TracebackException(type(error), error, None))
+    """Return what an exception says, without its kind, also where its own `__str__` raises."""
+    return describe(error).removeprefix(f"{type(error).__name__}: ")
 
 
 @contextlib.contextmanager
@@ -118,8 +119,7 @@ def naming_hook() -> Generator[None]:
             raise
         where = f"hook {hook} of {platform_name()}"
         if not isinstance(error, Exception):
-            kind = type(error).__name__
-            raise EngineFailed(f"{where} raised {kind}: {said(error)}, in the front end") from error
+            raise EngineFailed(f"{where} raised {describe(error)}, in the front end") from error
         if not any(hook in note for note in getattr(error, "__notes__", ())):
             error.add_note(f"raised in {where}")
         raise

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
-from platform_abc.timeline import Process
-from reference_engine import trace
-from reference_engine.child import CALL_SECONDS, END_SECONDS, START_SECONDS, Child, gather, pickle_config
+from reference_engine.child import (
+    CALL_SECONDS,
+    END_SECONDS,
+    START_SECONDS,
+    Child,
+    Loop,
+    answer_calls,
+    gather,
+    pickle_config,
+)
 from reference_engine.executor import serve_worker
 
 if TYPE_CHECKING:
@@ -32,22 +38,12 @@ class WorkerProcesses:
     def __init__(self, config: EngineConfig, parent: ChildStart) -> None:
         size = config.parallel_config.world_size
         pickled = pickle_config(config)
-        trace.step("the config is pickled")
+        # A file is no port for which others could race.
+        meeting = (Path(parent.folder) / "ranks").as_uri() if size > 1 else ""
         self._children: list[Child] = []
         try:
             for rank in range(size):
-                start = attrs.evolve(
-                    parent,
-                    process=Process.WORKER,
-                    config=pickled,
-                    seconds=START_SECONDS,
-                    own_session=False,
-                    instance=rank,
-                    local_rank=rank,
-                    # A file is no port for which others could race.
-                    init_method=(Path(parent.folder) / "ranks").as_uri() if size > 1 else "",
-                )
-                self._children.append(Child(serve_worker, start))
+                self._children.append(Child(_serve, parent.of_worker(pickled, rank, rank, meeting)))
             gather(self._children, "start", START_SECONDS)
         except BaseException:
             self._end(0)
@@ -57,7 +53,7 @@ class WorkerProcesses:
         """Return what each worker answers, the first rank first.
 
         Args:
-            name: a method of `InProcessExecutor`, or `trace`.
+            name: a method of `InProcessExecutor`.
             *args: its arguments, which are pickled.
 
         Raises:
@@ -77,3 +73,7 @@ class WorkerProcesses:
             child.hang_up()
         for child in self._children:
             child.close(max(0.0, until - time.monotonic()))
+
+
+def _serve(config: EngineConfig, start: ChildStart) -> Loop:
+    return functools.partial(answer_calls, serve_worker(config, start))

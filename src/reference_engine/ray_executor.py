@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from platform_abc.errors import ConfigError
-from platform_abc.timeline import Process
-from reference_engine import trace
 from reference_engine.child import (
     CALL_SECONDS,
     START_SECONDS,
@@ -134,9 +132,7 @@ class _Actor:
         handler = self._handler
         if handler is None:
             return False, "it has not been started"
-        return self._watched(
-            lambda: trace.moments() if name == "trace" else handler(name, args), CALL_SECONDS
-        )
+        return self._watched(lambda: handler(name, args), CALL_SECONDS)
 
     def _watched(self, work: Callable[[], Any], seconds: float) -> tuple[bool, Any]:
         assert self._watch is not None
@@ -219,19 +215,10 @@ class RayWorkers:
         places = [places[number] for number in order]
         nodes = [place.node for place in places]
         pickled = pickle_config(config)
-        trace.step("the config is pickled")
         where = self._meeting(parent, nodes, places[0].address)
         starts = [
             attrs.evolve(
-                parent,
-                process=Process.WORKER,
-                config=pickled,
-                seconds=START_SECONDS,
-                instance=rank,
-                local_rank=nodes[:rank].count(nodes[rank]),
-                init_method=where,
-                lifeline=None,
-                own_session=False,
+                parent.of_worker(pickled, rank, nodes[:rank].count(nodes[rank]), where), lifeline=None
             )
             for rank in range(size)
         ]
@@ -243,10 +230,7 @@ class RayWorkers:
         self._watches = [actor.hung.options(concurrency_group="watch").remote() for actor in self._actors]
         self._ask_each(
             "start",
-            [
-                (start, visible_on(platform, places, node))
-                for start, node in zip(starts, nodes, strict=True)
-            ],
+            [(start, visible_on(platform, places, node)) for start, node in zip(starts, nodes, strict=True)],
         )
 
     def _meeting(self, parent: ChildStart, nodes: Sequence[str], address: str) -> str:
@@ -265,7 +249,7 @@ class RayWorkers:
         """Return what each worker answers, the first rank first.
 
         Args:
-            name: a method of `InProcessExecutor`, or `trace`.
+            name: a method of `InProcessExecutor`.
             *args: its arguments, which are pickled.
 
         Raises:
