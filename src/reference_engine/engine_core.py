@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -117,57 +118,52 @@ def make_scheduler(config: EngineConfig, layout: KVCacheConfig) -> Scheduler:
     return chosen(config, layout)
 
 
-class CoreService:
-    """The engine core in a process of its own: takes requests at any time, and tells which have ended.
+def _work(core: EngineCore, line: Line) -> None:
+    """Run the engine core in a process of its own until the front end is gone, or something fails.
 
-    It sends `("done", results)` and `("answer", number, value)`.
+    It takes requests at any time, and sends `("done", results)` and `("answer", number, value)`.
     """
+    try:
+        while True:
+            while line.waiting() or not core.busy:
+                _take(core, line)
+            done = core.step()
+            if done:
+                line.send(True, ("done", done))
+    except EOFError:
+        core.close()
+    except BaseException as error:  # noqa: BLE001 - told to the front end, whatever it is
+        line.send(False, failure_text(error))
+        core.close()
+        raise SystemExit(1) from None
 
-    def __init__(self, core: EngineCore) -> None:
-        self.core = core
 
-    def loop(self, line: Line) -> None:
-        """Work until the front end is gone, or something fails."""
-        try:
-            while True:
-                while line.waiting() or not self.core.busy:
-                    self._take(line)
-                done = self.core.step()
-                if done:
-                    line.send(True, ("done", done))
-        except EOFError:
-            self.core.close()
-        except BaseException as error:  # noqa: BLE001 - told to the front end, whatever it is
-            line.send(False, failure_text(error))
-            self.core.close()
-            raise SystemExit(1) from None
+def _take(core: EngineCore, line: Line) -> None:
+    """Take one message.
 
-    def _take(self, line: Line) -> None:
-        """Take one message.
-
-        Raises:
-            EOFError: the front end is gone, or wants no more.
-        """
-        name, args, _ = line.receive()
-        if name == "end":
-            raise EOFError
-        if name == "add":
-            refused = self.core.add(args[0])
-            if refused:
-                line.send(True, ("done", refused))
-        elif name == "abort":
-            self.core.scheduler.abort(args[0])
-        else:
-            executor = self.core.executor
-            answer = [*trace.moments(), *executor.traces()] if name == "trace" else executor.check_health()
-            line.send(True, ("answer", args[0], answer))
+    Raises:
+        EOFError: the front end is gone, or wants no more.
+    """
+    name, args, _ = line.receive()
+    if name == "end":
+        raise EOFError
+    if name == "add":
+        refused = core.add(args[0])
+        if refused:
+            line.send(True, ("done", refused))
+    elif name == "abort":
+        core.scheduler.abort(args[0])
+    else:
+        workers = core.executor
+        answer = [*trace.moments(), *workers.traces()] if name == "trace" else workers.check_health()
+        line.send(True, ("answer", args[0], answer))
 
 
 def serve_engine_core(config: EngineConfig, start: ChildStart) -> Loop:
     """Start the engine core in its process, and its workers in theirs."""
     executor = _start_workers(config, start)
     try:
-        return CoreService(EngineCore(config, executor, again=True)).loop
+        return functools.partial(_work, EngineCore(config, executor, again=True))
     except BaseException:
         executor.close()
         raise
