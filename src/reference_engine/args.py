@@ -13,7 +13,7 @@ import attrs
 from platform_abc.config import CACHE_DTYPES, AttentionBackendEnum, CUDAGraphMode
 from platform_abc.config_values import MODEL_DTYPES
 from platform_abc.timeline import Process
-from reference_engine.child import HOOK_SECONDS
+from reference_engine.child_start import HOOK_SECONDS
 from reference_engine.hook_log import named
 from reference_engine.hook_watch import HookWatch, naming_hook
 

@@ -1,39 +1,22 @@
-"""A child process that answers calls: started by spawn, watched while it works, ended with its parent.
-
-The child resolves the platform again and refuses to work on another one than its parent.
-"""
+"""The parent's side of a child process: started by spawn, asked, and ended whatever it does."""
 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import multiprocessing
 import os
-import pickle
-import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from multiprocessing.connection import Connection, wait
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+from collections.abc import Sequence
+from multiprocessing.connection import wait
+from typing import Any, Final, Self
 
-import attrs
-
-from platform_abc.foreign import describe, traceback_text
-from platform_abc.timeline import Process
-from reference_engine import trace
-from reference_engine.hook_watch import EngineFailed, HookWatch, hook_that_raised, platform_name
+from platform_abc.foreign import describe
+from reference_engine.child_side import Loop, Serve, run_child
+from reference_engine.child_start import ChildStart
+from reference_engine.hook_watch import EngineFailed
 from reference_engine.silence import POLL_SECONDS, Silence
-
-if TYPE_CHECKING:
-    from platform_abc.config import EngineConfig
-
-T = TypeVar("T")
-
-START_SECONDS: Final = 120.0
-"""Longest wait for a child to start, which includes the import of torch."""
 
 CALL_SECONDS: Final = 120.0
 """Longest wait for one answer."""
@@ -44,12 +27,6 @@ END_SECONDS: Final = 4.0
 GRACE_SECONDS: Final = 5.0
 """So much longer than the child itself its parent waits, which can then tell where the child hangs."""
 
-ORPHAN_SECONDS: Final = 1.0
-"""Longest life of a child whose parent is gone."""
-
-HOOK_SECONDS: Final = 8.0
-"""Longest time that a hook may take, where nobody says another."""
-
 _MOMENT: Final = 0.3
 """So long a complaint waits for that of another process, which may be its cause."""
 
@@ -58,122 +35,12 @@ class ProcessFailed(EngineFailed):
     """A child process raised, died, or did not answer; the text says which process and why."""
 
 
-@attrs.frozen(kw_only=True)
-class ChildStart:
-    """What a child is started with; it is pickled.
-
-    Args:
-        process: which process of the engine it is.
-        config: the pickled configuration.
-        report: the parent's resolution report, as JSON.
-        seconds: longest time that its start may take.
-        traced: note what is asked of the platform.
-        instance: tells two children of one kind apart: the rank of a worker.
-        local_rank: the worker among those of its machine.
-        init_method: where the ranks meet; empty for one rank.
-        hook_seconds: longest time that a hook may take.
-        folder: a folder of this engine alone, which the front end removes; empty if it has none.
-        own_session: it leads a session, so that all that it starts can be found and ended.
-        orphan_seconds: longest life after its parent is gone.
-        ray_address: the Ray cluster to which the front end is connected; empty if it is not.
-        lifeline: an end of a pipe that the front end watches: it closes when all processes are gone.
-    """
-
-    process: Process
-    config: bytes
-    report: str
-    seconds: float = START_SECONDS
-    traced: bool = False
-    instance: int = 0
-    local_rank: int = 0
-    init_method: str = ""
-    hook_seconds: float = HOOK_SECONDS
-    folder: str = ""
-    own_session: bool = False
-    orphan_seconds: float = ORPHAN_SECONDS
-    ray_address: str = ""
-    lifeline: Connection | None = None
-
-    @property
-    def name(self) -> str:
-        """The process's name, for messages."""
-        return f"{self.process.value} {self.instance}" if self.instance else self.process.value
-
-    @property
-    def stacks(self) -> Path | None:
-        """Where the child's stacks go when it stands still; None on a machine that has no folder for it."""
-        return (
-            Path(self.folder) / f"{self.name}.stacks" if self.folder and Path(self.folder).is_dir() else None
-        )
-
-    def of_worker(self, config: bytes, rank: int, local_rank: int, init_method: str) -> ChildStart:
-        """Return how an engine core, which was started with this, starts a worker.
-
-        Args:
-            config: the pickled configuration.
-            rank: the worker among all.
-            local_rank: the worker among those of its machine.
-            init_method: where the ranks meet.
-        """
-        return attrs.evolve(
-            self,
-            process=Process.WORKER,
-            config=config,
-            seconds=START_SECONDS,
-            own_session=False,
-            instance=rank,
-            local_rank=local_rank,
-            init_method=init_method,
-        )
+class ProcessDied(ProcessFailed):
+    """A child process ended without an answer."""
 
 
-def pickle_config(config: EngineConfig) -> bytes:
-    """Pickle a configuration for another process.
-
-    Raises:
-        TypeError: something in it does not pickle; the message names the part.
-    """
-    try:
-        pickled = pickle.dumps(config)
-    except Exception as error:
-        broken = [path for name, part in vars(config).items() for path in _unpicklable(name, part)]
-        raise TypeError(
-            f"the configuration cannot be sent to another process: {', '.join(broken) or 'it'} does not pickle "
-            f"({describe(error)}); a config hook must not put such values there"
-        ) from error
-    trace.step("the config is pickled")
-    return pickled
-
-
-def _unpicklable(path: str, value: object, depth: int = 0) -> list[str]:
-    """Return the paths of what does not pickle, as deep within parts and dicts as it can be told."""
-    if _pickles(value):
-        return []
-    held: object = getattr(value, "__dict__", None)
-    inner: object = cast("object", value) if isinstance(value, dict) else held
-    found: list[str] = []
-    if isinstance(inner, dict) and depth < 8:
-        for name, item in cast("Mapping[object, object]", inner).items():
-            found += _unpicklable(f"{path}.{name}", item, depth + 1)
-    return found or [path]
-
-
-def _pickles(value: object) -> bool:
-    try:
-        pickle.dumps(value)
-    except Exception:  # noqa: BLE001 - pickling runs foreign code
-        return False
-    return True
-
-
-Handler = Callable[[str, tuple[Any, ...]], Any]
-"""Answers one call: its name and its arguments."""
-
-Loop = Callable[["Line"], None]
-"""Answers the parent until it is gone."""
-
-Serve = Callable[["EngineConfig", ChildStart], T]
-"""Makes what answers, in the child, once the platform agrees and the configuration is valid."""
+class CallFailed(ProcessFailed):
+    """A child process answered that it could not do what it was asked; it can be asked again."""
 
 
 class Child:
@@ -193,7 +60,7 @@ class Child:
         self._joining = threading.Lock()
         self.connection, theirs = context.Pipe()
         # Not a daemon: the engine core starts workers of its own.
-        self._process = context.Process(target=_main, args=(theirs, serve, start), name=self.name)
+        self._process = context.Process(target=run_child, args=(theirs, serve, start), name=self.name)
         # An interrupt must not meet a child that has not learned yet to leave it to the parent.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -322,14 +189,6 @@ class Child:
                 self._process.join()
 
 
-class ProcessDied(ProcessFailed):
-    """A child process ended without an answer."""
-
-
-class CallFailed(ProcessFailed):
-    """A child process answered that it could not do what it was asked; it can be asked again."""
-
-
 def gather(children: Sequence[Child], name: str, seconds: float) -> list[Any]:
     """Wait for the answers of several children to one call.
 
@@ -392,150 +251,3 @@ def _first_cause(error: ProcessFailed, children: Sequence[Child], name: str) -> 
             except ProcessFailed as other:
                 told.append(other)
     return min(told, key=lambda one: ("hook " not in str(one), not isinstance(one, ProcessDied)))
-
-
-class Line:
-    """The child's end of the connection; each call is answered once, also where it does not end.
-
-    Args:
-        connection: to the parent.
-        start: how the child was started.
-    """
-
-    def __init__(self, connection: Connection, start: ChildStart) -> None:
-        self._connection = connection
-        self._sending = threading.Lock()
-        self.watch = HookWatch(start.name, start.hook_seconds, self._give_up, stacks=start.stacks)
-
-    def waiting(self) -> bool:
-        """Say whether a call has come, or the end of the connection."""
-        return self._connection.poll(0)
-
-    def receive(self) -> tuple[str, tuple[Any, ...], float]:
-        """Return the next call: its name, its arguments and its time limit in seconds.
-
-        Raises:
-            EOFError: the parent has closed the connection or is gone.
-        """
-        try:
-            call: tuple[str, tuple[Any, ...], float] = self._connection.recv()
-        except ConnectionResetError as error:
-            raise EOFError from error
-        return call
-
-    def _give_up(self, text: str) -> None:
-        self.send(False, text)
-        os._exit(1)
-
-    def send(self, ok: bool, value: Any) -> None:
-        """Answer the call; an answer that does not pickle is a failure that says so."""
-        with self._sending, contextlib.suppress(BrokenPipeError):
-            try:
-                self._connection.send((ok, value))
-            except OSError:
-                raise
-            except Exception as error:  # noqa: BLE001 - pickling runs foreign code
-                self._connection.send((False, f"its answer does not pickle: {describe(error)}"))
-
-
-def _end_with_parent(start: ChildStart) -> None:
-    """Let this process end soon after its parent, whatever it is doing then, and take the folder along."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        time.sleep(start.orphan_seconds)
-        _remove_folder(start)
-        for child in multiprocessing.active_children():
-            child.kill()  # one that stands still would not see that its parent is gone
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _remove_folder(start: ChildStart) -> None:
-    if start.process is Process.ENGINE_CORE and start.folder:
-        shutil.rmtree(start.folder, ignore_errors=True)
-
-
-def _main(connection: Connection, serve: Serve[Loop], start: ChildStart) -> None:
-    """Run the child: agree on the platform, check the configuration, answer until the parent is gone."""
-    # An interrupt goes to the whole group; the parent decides and closes the connection.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    if start.own_session:
-        os.setsid()
-    _end_with_parent(start)
-    line = Line(connection, start)
-    with line.watch.watching():
-        try:
-            with line.watch.limited(start.seconds):
-                loop = prepare(serve, start)
-        except BaseException as error:  # noqa: BLE001 - told to the parent, whatever it is
-            line.send(False, failure_text(error))
-            raise SystemExit(1) from None
-        line.send(True, None)
-        loop(line)
-    _remove_folder(start)  # nobody else does where the front end was killed
-
-
-def answer_calls(handler: Handler, line: Line) -> None:
-    """Answer one call after the other.
-
-    Args:
-        handler: given the name and the arguments of each, the last of which is `close`.
-        line: to the parent.
-    """
-    while True:
-        try:
-            name, args, seconds = line.receive()
-        except EOFError:
-            handler("close", ())
-            return
-        try:
-            with line.watch.limited(seconds):
-                ok, value = True, handler(name, args)
-        except BaseException as error:  # noqa: BLE001 - sent to the parent, which raises it
-            ok, value = False, failure_text(error)
-        line.send(ok, value)
-
-
-def prepare(serve: Serve[T], start: ChildStart) -> T:
-    """Agree with the parent on the platform, load the plugins, check the configuration, and make what answers.
-
-    Args:
-        serve: makes it.
-        start: what the parent said.
-
-    Raises:
-        ResolutionError: this process has found another platform than its parent.
-        ConfigError: the configuration is not valid here.
-    """
-    import platforms
-    from platform_abc.resolution_report import ResolutionReport, require_same_platform
-    from reference_engine.worker_start import load_plugins
-
-    report = platforms.resolution_report()
-    require_same_platform(ResolutionReport.from_json(start.report), report)
-    if start.traced:
-        from platforms import current_platform
-
-        own = trace.Trace(start.process, start.instance)
-        own.note_resolution(report)
-        trace.start(own, current_platform)
-    load_plugins()
-    config: EngineConfig = pickle.loads(start.config)  # noqa: S301 - from our own parent
-    config.validate(written_by="the process that sent it")
-    return serve(config, start)
-
-
-def failure_text(error: BaseException) -> str:
-    """Return the exception in one line, which names the hook that raised it, then all that is known of it."""
-    if isinstance(error, EngineFailed):
-        return str(error)
-    first = describe(error)
-    hook = hook_that_raised(error.__traceback__)
-    if hook and hook not in first:
-        first = f"{first} (raised in hook {hook} of {platform_name()})"
-    return f"{first}\n{traceback_text(error).rstrip()}"

@@ -21,14 +21,8 @@ from platform_abc.errors import ConfigError
 from platform_abc.requests import SamplingParams
 from platform_abc.timeline import Process
 from reference_engine import trace
-from reference_engine.child import (
-    CALL_SECONDS,
-    ORPHAN_SECONDS,
-    START_SECONDS,
-    Child,
-    ChildStart,
-    pickle_config,
-)
+from reference_engine.child import CALL_SECONDS, Child
+from reference_engine.child_start import ORPHAN_SECONDS, START_SECONDS, ChildStart, pickle_config
 from reference_engine.core_client import CoreClient, InProcessCore, ProcessCore
 from reference_engine.engine_config import create_engine_config
 from reference_engine.engine_core import serve_engine_core, start_in_process

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from platform_abc.errors import ConfigError
 from platform_abc.qualname import resolve_obj_by_qualname
 from reference_engine import trace
-from reference_engine.child import failure_text
+from reference_engine.child_side import failure_text
 from reference_engine.engine_config import run_config_hooks
 from reference_engine.executor import DistributedExecutor, InProcessExecutor, refuse_more_than_one
 from reference_engine.kv_cache import make_kv_cache_config
@@ -19,7 +19,8 @@ from reference_engine.worker_start import start_worker
 if TYPE_CHECKING:
     from platform_abc.components.kv_cache import KVCacheConfig
     from platform_abc.config import EngineConfig
-    from reference_engine.child import ChildStart, Line, Loop
+    from reference_engine.child_side import Line, Loop
+    from reference_engine.child_start import ChildStart
     from reference_engine.executor import Executor
     from reference_engine.hook_log import HookLog
     from reference_engine.input_processor import Request

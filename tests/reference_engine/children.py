@@ -11,7 +11,8 @@ from typing import Any
 
 from platform_abc.config import EngineConfig
 from reference_engine import trace
-from reference_engine.child import ChildStart, Loop, answer_calls
+from reference_engine.child_side import Loop, answer_calls
+from reference_engine.child_start import ChildStart
 
 
 class Unreadable:

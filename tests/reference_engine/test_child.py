@@ -12,23 +12,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from platform_abc.config import EngineConfig
 from platform_abc.resolution_report import ResolutionReport
 from platform_abc.timeline import Process
-from reference_engine.child import Child, ChildStart, ProcessFailed, gather, pickle_config
+from reference_engine.child import Child, ProcessFailed, gather
+from reference_engine.child_start import ChildStart, pickle_config
 from tests.reference_engine.children import serve_all, serve_nothing
-
-
-@pytest.fixture
-def report(monkeypatch: pytest.MonkeyPatch) -> ResolutionReport:
-    import platforms
-
-    monkeypatch.setenv("PLATFORM_ABC_TARGET_DEVICE", "cpu")
-    platforms.reset_current_platform()
-    return platforms.resolution_report()
 
 
 def call(child: Child, name: str, *args: Any, seconds: float = 60) -> Any:
@@ -125,7 +116,8 @@ SCRIPT = """
 import sys, time
 from platform_abc.config import EngineConfig
 from platform_abc.timeline import Process
-from reference_engine.child import Child, ChildStart, pickle_config
+from reference_engine.child import Child
+from reference_engine.child_start import ChildStart, pickle_config
 import platforms
 from tests.reference_engine.children import serve_all
 from tests.reference_engine.test_child import call
@@ -197,29 +189,3 @@ def test_a_child_that_cannot_start_says_why(report: ResolutionReport) -> None:
     with pytest.raises(ProcessFailed, match="(?s)failed in 'start'.*RuntimeError: no device today"):
         Child(serve_nothing, start_of(report)).ready()
     assert multiprocessing.active_children() == []
-
-
-def test_a_child_refuses_to_work_on_another_platform(report: ResolutionReport) -> None:
-    """It names both platforms and the variable that differs."""
-    variables = {**report.variables, "PLATFORM_ABC_TARGET_DEVICE": "auto"}
-    other = attrs.evolve(report, chosen="vendor.Platform", variables=variables)
-    with pytest.raises(ProcessFailed, match=r"(?s)vendor\.Platform.*PLATFORM_ABC_TARGET_DEVICE"):
-        Child(serve_all, start_of(other)).ready()
-
-
-def test_a_config_that_became_invalid_is_refused_on_receipt(report: ResolutionReport) -> None:
-    """What slipped past the front end is found in the next process, by field."""
-    config = EngineConfig()
-    vars(config.cache_config)["block_size"] = 0
-    with pytest.raises(ProcessFailed, match=r"cache_config\.block_size = 0.*the process that sent it"):
-        Child(serve_all, start_of(report, config)).ready()
-
-
-def test_a_config_that_does_not_pickle_names_the_path() -> None:
-    """A lock or a lambda that a hook put there is told by its path."""
-    config = EngineConfig()
-    config.additional_config = {"a": {"fine": 1, "lock": threading.Lock()}}
-    vars(config.parallel_config)["held"] = threading.Lock()
-    where = r"parallel_config\.held, additional_config\.a\.lock does not pickle"
-    with pytest.raises(TypeError, match=where):
-        pickle_config(config)
