@@ -168,16 +168,6 @@ class EngineArgs:
         return args
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the engine, with what plugins and the platform add to it.
-
-    Loads the general plugins, then hands the finished parser to the platform.
-    """
-    parser = argparse.ArgumentParser(prog="reference_engine", description="A small engine over any platform.")
-    add_cli_args(parser)
-    return parser
-
-
 def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Add the engine's options to a parser, load the general plugins, and let the platform change it.
 
@@ -196,13 +186,6 @@ def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
             parser.add_argument(name, default=getattr(plain, field.name), **field.metadata)
     ours = {action.dest for action in parser._actions}
     platforms.load_general_plugins()
-    _let_platform_extend(parser)
-    added = [action.dest for action in parser._actions if action.dest not in ours]
-    parser.set_defaults(**{_ADDED: added})
-    return parser
-
-
-def _let_platform_extend(parser: argparse.ArgumentParser) -> None:
     from platforms import current_platform
 
     watch = HookWatch(Process.FRONT_END.value, HOOK_SECONDS, lambda text: None, interrupts=True)
@@ -211,8 +194,6 @@ def _let_platform_extend(parser: argparse.ArgumentParser) -> None:
             current_platform.pre_register_and_update(parser)
     finally:
         watch.close()
-
-
-def parse_args(argv: Sequence[str] | None = None) -> EngineArgs:
-    """Parse a command line; None takes the process's own."""
-    return EngineArgs.from_cli_args(make_parser().parse_args(argv))
+    added = [action.dest for action in parser._actions if action.dest not in ours]
+    parser.set_defaults(**{_ADDED: added})
+    return parser

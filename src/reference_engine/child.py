@@ -87,8 +87,9 @@ class Child:
         return self
 
     @property
-    def pid(self) -> int | None:
+    def pid(self) -> int:
         """The number of the process."""
+        assert self._process.pid is not None
         return self._process.pid
 
     @property

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from platform_abc.foreign import describe, traceback_text
 from platform_abc.timeline import Process
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
 
 T = TypeVar("T")
+
+_ORPHAN_SECONDS: Final = 1.0
+"""Longest life of a child whose parent is gone."""
+
+_LEADER_ENDS_SECONDS: Final = 8.0
+"""The same of one that leads a session, and has Ray to end."""
 
 Handler = Callable[[str, tuple[Any, ...]], Any]
 """Answers one call: its name and its arguments."""
@@ -89,7 +95,7 @@ def _end_with_parent(start: ChildStart) -> None:
 
     def watch() -> None:
         wait([parent.sentinel])
-        time.sleep(start.orphan_seconds)
+        time.sleep(_LEADER_ENDS_SECONDS if start.own_session else _ORPHAN_SECONDS)
         _remove_folder(start)
         for child in multiprocessing.active_children():
             child.kill()  # one that stands still would not see that its parent is gone

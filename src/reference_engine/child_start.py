@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 START_SECONDS: Final = 120.0
 """Longest wait for a child to start, which includes the import of torch."""
 
-ORPHAN_SECONDS: Final = 1.0
-"""Longest life of a child whose parent is gone."""
-
 HOOK_SECONDS: Final = 8.0
 """Longest time that a hook may take, where nobody says another."""
 
@@ -44,7 +41,6 @@ class ChildStart:
         hook_seconds: longest time that a hook may take.
         folder: a folder of this engine alone, which the front end removes; empty if it has none.
         own_session: it leads a session, so that all that it starts can be found and ended.
-        orphan_seconds: longest life after its parent is gone.
         ray_address: the Ray cluster to which the front end is connected; empty if it is not.
         lifeline: an end of a pipe that the front end watches: it closes when all processes are gone.
     """
@@ -60,7 +56,6 @@ class ChildStart:
     hook_seconds: float = HOOK_SECONDS
     folder: str = ""
     own_session: bool = False
-    orphan_seconds: float = ORPHAN_SECONDS
     ray_address: str = ""
     lifeline: Connection | None = None
 

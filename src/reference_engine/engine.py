@@ -14,7 +14,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from platform_abc.errors import ConfigError
@@ -22,7 +21,7 @@ from platform_abc.requests import SamplingParams
 from platform_abc.timeline import Process
 from reference_engine import trace
 from reference_engine.child import CALL_SECONDS, Child
-from reference_engine.child_start import ORPHAN_SECONDS, START_SECONDS, ChildStart, pickle_config
+from reference_engine.child_start import START_SECONDS, ChildStart, pickle_config
 from reference_engine.core_client import CoreClient, InProcessCore, ProcessCore
 from reference_engine.engine_config import create_engine_config
 from reference_engine.engine_core import serve_engine_core, start_in_process
@@ -42,9 +41,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-_RAY_ENDS_SECONDS: Final = 8.0
-"""So long an engine core may take to end Ray when the front end was killed."""
 
 _CLOSE_SECONDS: Final = 9.0
 """Longest time that a worker in this process may take to end."""
@@ -78,21 +74,20 @@ class Engine:
 
         self.log = HookLog()
         self._own = trace.Trace(Process.FRONT_END)
-        self._recording = contextlib.ExitStack()
+        self._rest = contextlib.ExitStack()
         self._core: CoreClient | None = None
         self._numbers = itertools.count()
         self._closing = threading.Lock()
         self._failure: BaseException | None = None
-        self._folder = ""
-        self._lifeline: Lifeline | None = None
-        self._session: int | None = None
         self._owner = os.getpid()
         self._left: set[Future[Any]] = set()
         self._watch = HookWatch(Process.FRONT_END.value, args.hook_timeout, self._hangs, interrupts=True)
+        self._rest.callback(self._watch.close)
         atexit.register(self.close)
+        self._rest.callback(atexit.unregister, self.close)
         if traced:
             self._own.note_resolution(report)
-            self._recording.enter_context(trace.record(self._own, current_platform))
+            self._rest.enter_context(trace.record(self._own, current_platform))
         self.config: EngineConfig
         self._guarded(lambda: self._start(args, report, traced=traced))
 
@@ -118,8 +113,9 @@ class Engine:
                 f"parallel_config.distributed_executor_backend = {backend!r}: expected uni, mp or ray"
             )
         pickled = pickle_config(self.config)
-        self._folder = tempfile.mkdtemp(prefix="engine-")
-        self._lifeline = Lifeline()
+        folder = tempfile.mkdtemp(prefix="engine-")
+        self._rest.callback(shutil.rmtree, folder, ignore_errors=True)
+        lifeline = Lifeline()
         child = Child(
             serve_engine_core,
             ChildStart(
@@ -130,15 +126,16 @@ class Engine:
                 seconds=2 * START_SECONDS + CALL_SECONDS,
                 traced=traced,
                 hook_seconds=hook_seconds,
-                folder=self._folder,
-                lifeline=self._lifeline.theirs,
+                folder=folder,
+                lifeline=lifeline.theirs,
                 ray_address=address,
                 own_session=backend == "ray",
-                orphan_seconds=_RAY_ENDS_SECONDS if backend == "ray" else ORPHAN_SECONDS,
             ),
         )
-        self._lifeline.handed_on()
-        self._session = child.pid if backend == "ray" else None
+        lifeline.handed_on()
+        if backend == "ray":
+            self._rest.callback(end_session, child.pid)
+        self._rest.callback(lifeline.wait, GONE_SECONDS)
         return ProcessCore(child.ready())
 
     def generate(
@@ -268,21 +265,7 @@ class Engine:
                     raise
                 logger.warning("the engine did not end well after it failed", exc_info=True)
             finally:
-                self._leave_nothing()
-
-    def _leave_nothing(self) -> None:
-        if self._lifeline is not None:
-            self._lifeline.wait(GONE_SECONDS)
-            self._lifeline = None
-        if self._session is not None:
-            end_session(self._session)
-            self._session = None
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = ""
-        self._watch.close()
-        self._recording.close()
-        atexit.unregister(self.close)
+                self._rest.close()
 
     def traces(self) -> list[Seen]:
         """Return the names of what was noted in all processes, front end first."""
@@ -300,12 +283,7 @@ class Engine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
 

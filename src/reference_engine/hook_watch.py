@@ -1,9 +1,9 @@
 """A watch over a process: which hook runs there, and whether it ever ends.
 
 A thread looks at the stacks of the watched threads some times a second. So a call of a hook costs nothing,
-whoever makes it, and a hook that hangs is named. What it cannot do: see or interrupt native code that keeps
-the interpreter for itself; interrupt, in the process of the user, native code that waits outside the main
-thread, or in the main thread where the user has a SIGINT handler of their own.
+whoever makes it, and a hook that hangs is named. What it cannot do: see native code that keeps the interpreter
+for itself (for a child, its parent does, see `silence`); interrupt native code that waits outside the main thread,
+or in the main thread where the user has a SIGINT handler of their own; or end a hook that goes on after an interrupt.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def member_codes(platform: object) -> dict[CodeType, str]:
     found: dict[CodeType, str] = {}
     shared: set[CodeType] = set()
     for name in MEMBERS:
-        for kind in type(platform).__mro__:
-            for code in _codes(vars(kind).get(name)):
+        for kind in (kind for kind in type(platform).__mro__ if name in vars(kind)):
+            for code in _codes(vars(kind)[name]):
                 if found.setdefault(code, name) != name:
                     shared.add(code)
     return {code: name for code, name in found.items() if code not in shared}

@@ -38,7 +38,8 @@ class StackFile:
     def __init__(self, path: Path, seconds: float) -> None:
         self._file = path.open("w")
         self._seconds = seconds
-        self._head = ""
+        self._hooks: Mapping[CodeType, str] = {}
+        self._size = 0
 
     def renew(self, platform: str, hooks: Mapping[CodeType, str]) -> None:
         """Put off the next dump: this process does not stand still.
@@ -48,14 +49,14 @@ class StackFile:
             hooks: the code of each hook, and its name.
         """
         faulthandler.cancel_dump_traceback_later()
-        table = [[*_place(code), name] for code, name in hooks.items()]
-        head = json.dumps({"platform": platform, "seconds": self._seconds, "hooks": table}) + "\n"
-        if head != self._head or os.fstat(self._file.fileno()).st_size != len(head):
+        if hooks != self._hooks or os.fstat(self._file.fileno()).st_size != self._size:
+            table = [[*_place(code), name] for code, name in hooks.items()]
             self._file.seek(0)
             self._file.truncate()
-            self._file.write(head)
+            json.dump({"platform": platform, "seconds": self._seconds, "hooks": table}, self._file)
+            self._file.write("\n")
             self._file.flush()
-            self._head = head
+            self._hooks, self._size = hooks, self._file.tell()
         # Two dumps in a time: a single one may also come from a machine that was asleep.
         faulthandler.dump_traceback_later(self._seconds / 2, repeat=True, file=self._file)
 
@@ -74,7 +75,7 @@ class Silence:
         stacks: the file of its `StackFile`; None if it has none.
     """
 
-    def __init__(self, process: str, number: int | None, stacks: Path | None) -> None:
+    def __init__(self, process: str, number: int, stacks: Path | None) -> None:
         self._process = process
         self._state = Path(f"/proc/{number}/stat")
         self._stacks = stacks

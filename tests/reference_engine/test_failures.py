@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -293,7 +294,7 @@ def test_a_hook_of_the_parser_that_hangs_or_leaves_is_named(
     ):
         use_platform(pre_register_and_update=lambda _cls, parser=None, work=work: work())
         with pytest.raises(EngineFailed) as caught:
-            args.make_parser()
+            args.add_cli_args(argparse.ArgumentParser())
         assert "hook pre_register_and_update of ChangedPlatform" in str(caught.value)
         assert text in str(caught.value)
 

@@ -116,4 +116,4 @@ def test_a_stopped_process_is_given_up_once_it_was_seen_often_enough() -> None:
 
 def test_a_process_that_is_gone_is_no_matter_of_silence(tmp_path: Path) -> None:
     """Its end is told elsewhere."""
-    assert Silence("worker", None, tmp_path / "none").cause() == ""
+    assert Silence("worker", 2**30, tmp_path / "none").cause() == ""
