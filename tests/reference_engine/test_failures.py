@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -384,6 +385,47 @@ if __name__ == "__main__":
     # What is told at the end of a fork is the standard library's own complaint, if any.
     assert done.returncode == 0
     assert "reference_engine" not in done.stderr
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
+def test_a_worker_that_is_stopped_ends_with_a_front_end_that_was_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It cannot see that its parent is gone, so its parent ends it."""
+    script = """
+import sys
+from reference_engine.args import EngineArgs
+from reference_engine.engine import Engine
+if __name__ == "__main__":
+    engine = Engine(EngineArgs(dtype="float32", executor="processes"))
+    print("started", flush=True)
+    sys.stdin.read()
+"""
+    monkeypatch.setenv("PLATFORM_ABC_TARGET_DEVICE", "cpu")
+    file = Path(tempfile.gettempdir()) / "waits.py"
+    file.write_text(script)
+    front = subprocess.Popen(
+        [sys.executable, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert front.stdout is not None
+    assert front.stdout.readline() == "started\n"
+    engine = set(descendants()) - {front.pid}
+    os.kill(max(engine), signal.SIGSTOP)
+    front.kill()
+    front.communicate()
+    file.unlink()
+    until = time.monotonic() + 15
+    while (left := [pid for pid in engine if _runs(pid)]) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert left == []
+
+
+def _runs(pid: int) -> bool:
+    """Say whether a process exists; one that waits to be collected has ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def test_a_closed_engine_says_so(use_platform: Use) -> None:
