@@ -225,10 +225,10 @@ class ProcessCore:
         self._ask("check_health")
 
     def _ask(self, name: str) -> Any:
-        if self._waiting.failure is not None:
-            raise own_copy(self._waiting.failure)
         number = next(self._numbers)
         future = self._answers[number] = Future[Any]()
+        if self._waiting.failure is not None:
+            raise own_copy(self._waiting.failure)
         self._send(name, number)
         return future.result(CALL_SECONDS)
 
