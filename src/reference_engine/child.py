@@ -1,51 +1,31 @@
-"""A child process that answers calls: started by spawn, watched while it works, ended with its parent.
-
-The child resolves the platform again and refuses to work on another one than its parent.
-"""
+"""The parent's side of a child process: started by spawn, asked, and ended whatever it does."""
 
 from __future__ import annotations
 
 import atexit
-import contextlib
-import functools
 import multiprocessing
 import os
-import pickle
-import shutil
 import signal
 import threading
 import time
-import traceback
-from collections.abc import Callable, Mapping, Sequence
-from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from collections.abc import Sequence
+from multiprocessing.connection import wait
+from typing import Any, Final, Self
 
-import attrs
-
-from platform_abc.timeline import Process
-from reference_engine import trace
-from reference_engine.hook_watch import EngineFailed, HookWatch, hook_that_raised, platform_name
-
-if TYPE_CHECKING:
-    from platform_abc.config import EngineConfig
-
-START_SECONDS: Final = 120.0
-"""Longest wait for a child to start, which includes the import of torch."""
+from platform_abc.foreign import describe
+from reference_engine.child_side import Loop, Serve, run_child
+from reference_engine.child_start import ChildStart
+from reference_engine.hook_watch import EngineFailed
+from reference_engine.silence import POLL_SECONDS, Silence
 
 CALL_SECONDS: Final = 120.0
 """Longest wait for one answer."""
 
-END_SECONDS: Final = 10.0
-"""Longest wait for a child to end by itself."""
+END_SECONDS: Final = 4.0
+"""Longest wait for a child to end by itself; twice as long for one that has children."""
 
 GRACE_SECONDS: Final = 5.0
 """So much longer than the child itself its parent waits, which can then tell where the child hangs."""
-
-ORPHAN_SECONDS: Final = 1.0
-"""Longest life of a child whose parent is gone."""
-
-HOOK_SECONDS: Final = 8.0
-"""Longest time that a hook may take, where nobody says another."""
 
 _MOMENT: Final = 0.3
 """So long a complaint waits for that of another process, which may be its cause."""
@@ -55,110 +35,32 @@ class ProcessFailed(EngineFailed):
     """A child process raised, died, or did not answer; the text says which process and why."""
 
 
-@attrs.frozen(kw_only=True)
-class ChildStart:
-    """What a child is started with; it is pickled.
-
-    Args:
-        process: which process of the engine it is.
-        config: the pickled configuration.
-        report: the parent's resolution report, as JSON.
-        seconds: longest time that its start may take.
-        traced: note what is asked of the platform.
-        instance: tells two children of one kind apart: the rank of a worker.
-        local_rank: the worker among those of its machine.
-        init_method: where the ranks meet; empty for one rank.
-        hook_seconds: longest time that a hook may take.
-        folder: a folder of this engine alone, which the front end removes; empty if it has none.
-        own_session: it leads a session, so that all that it starts can be found and ended.
-        orphan_seconds: longest life after its parent is gone.
-        ray_address: the Ray cluster to which the front end is connected; empty if it is not.
-        lifeline: an end of a pipe that the front end watches: it closes when all processes are gone.
-    """
-
-    process: Process
-    config: bytes
-    report: str
-    seconds: float = START_SECONDS
-    traced: bool = False
-    instance: int = 0
-    local_rank: int = 0
-    init_method: str = ""
-    hook_seconds: float = HOOK_SECONDS
-    folder: str = ""
-    own_session: bool = False
-    orphan_seconds: float = ORPHAN_SECONDS
-    ray_address: str = ""
-    lifeline: Connection | None = None
-
-    @property
-    def name(self) -> str:
-        """The process's name, for messages."""
-        return f"{self.process.value} {self.instance}" if self.instance else self.process.value
+class ProcessDied(ProcessFailed):
+    """A child process ended without an answer."""
 
 
-def pickle_config(config: EngineConfig) -> bytes:
-    """Pickle a configuration for another process.
-
-    Raises:
-        TypeError: something in it does not pickle; the message names the part.
-    """
-    try:
-        return pickle.dumps(config)
-    except Exception as error:
-        broken = [path for name, part in vars(config).items() for path in _unpicklable(name, part)]
-        raise TypeError(
-            f"the configuration cannot be sent to another process: {', '.join(broken) or 'it'} does not pickle "
-            f"({type(error).__name__}: {error}); a config hook must not put such values there"
-        ) from error
-
-
-def _unpicklable(path: str, value: object, depth: int = 0) -> list[str]:
-    """Return the paths of what does not pickle, as deep within parts and dicts as it can be told."""
-    if _pickles(value):
-        return []
-    held: object = getattr(value, "__dict__", None)
-    inner: object = cast("object", value) if isinstance(value, dict) else held
-    found: list[str] = []
-    if isinstance(inner, dict) and depth < 8:
-        for name, item in cast("Mapping[object, object]", inner).items():
-            found += _unpicklable(f"{path}.{name}", item, depth + 1)
-    return found or [path]
-
-
-def _pickles(value: object) -> bool:
-    try:
-        pickle.dumps(value)
-    except Exception:  # noqa: BLE001 - pickling runs foreign code
-        return False
-    return True
-
-
-Handler = Callable[[str, tuple[Any, ...]], Any]
-"""Answers one call: its name and its arguments."""
-
-Serve = Callable[["EngineConfig", ChildStart], Handler]
-"""Makes the handler, in the child, once the platform agrees and the configuration is valid."""
+class CallFailed(ProcessFailed):
+    """A child process answered that it could not do what it was asked; it can be asked again."""
 
 
 class Child:
     """One child process; `ready` waits until it has started.
 
     Args:
-        serve: a function of a module, which makes the child's handler; a handler that has a method `loop` is
-            given the line instead, and answers as it likes.
+        serve: a function of a module, which makes what answers the parent in the child.
         start: what the child is started with.
     """
 
-    def __init__(self, serve: Serve, start: ChildStart) -> None:
+    def __init__(self, serve: Serve[Loop], start: ChildStart) -> None:
         context = multiprocessing.get_context("spawn")
         self.name = start.name
         self._start_seconds = start.seconds
+        self._owner = os.getpid()
         # Two threads that wait for one process take the news from each other.
         self._joining = threading.Lock()
         self.connection, theirs = context.Pipe()
         # Not a daemon: the engine core starts workers of its own.
-        self._process = context.Process(target=_main, args=(theirs, serve, start), name=self.name)
+        self._process = context.Process(target=run_child, args=(theirs, serve, start), name=self.name)
         # An interrupt must not meet a child that has not learned yet to leave it to the parent.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -166,6 +68,7 @@ class Child:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
+        self._silence = Silence(start.name, self.pid, start.stacks)
         # An engine that nobody closed must not keep the interpreter from ending: multiprocessing waits for
         # children at exit, but it was registered before, so it comes after this.
         atexit.register(self.close)
@@ -184,8 +87,9 @@ class Child:
         return self
 
     @property
-    def pid(self) -> int | None:
+    def pid(self) -> int:
         """The number of the process."""
+        assert self._process.pid is not None
         return self._process.pid
 
     @property
@@ -199,31 +103,24 @@ class Child:
         with self._joining:
             return self._process.is_alive()
 
-    def call(self, name: str, *args: Any, seconds: float = CALL_SECONDS) -> Any:
-        """Ask the child and wait for its answer.
+    def send(self, name: str, args: tuple[Any, ...] = (), seconds: float = CALL_SECONDS) -> None:
+        """Ask the child; `gather` waits for the answer.
 
         Args:
             name: what to do.
-            *args: its arguments, which are pickled.
-            seconds: longest wait.
+            args: its arguments, which are pickled.
+            seconds: longest time that it may take.
 
         Raises:
-            ProcessFailed: the child raised, died or did not answer in time.
+            ProcessFailed: the child died, or the arguments do not pickle.
         """
-        self.send(name, args, seconds)
-        (answer,) = gather([self], name, seconds)
-        return answer
-
-    def send(self, name: str, args: tuple[Any, ...] = (), seconds: float = CALL_SECONDS) -> None:
-        """Ask the child without waiting; see `call`."""
         try:
             self.connection.send((name, args, seconds))
         except OSError as error:
             raise self._died(name) from error
         except Exception as error:
             raise ProcessFailed(
-                f"the arguments of {name!r} cannot be sent to the {self.name} process: "
-                f"{type(error).__name__}: {error}"
+                f"the arguments of {name!r} cannot be sent to the {self.name} process: {describe(error)}"
             ) from error
 
     def take(self, name: str) -> Any:
@@ -238,11 +135,21 @@ class Child:
             raise self._died(name) from error
         except Exception as error:
             raise ProcessFailed(
-                f"the answer of the {self.name} process to {name!r} cannot be read: {type(error).__name__}: {error}"
+                f"the answer of the {self.name} process to {name!r} cannot be read: {describe(error)}"
             ) from error
         if ok:
             return value
         raise CallFailed(f"the {self.name} process failed in {name!r}: {value}")
+
+    def refuse_silence(self) -> None:
+        """Return at once if the child may still answer; asked again every `POLL_SECONDS` while it does not.
+
+        Raises:
+            ProcessFailed: it never will; see `silence`.
+        """
+        cause = self._silence.cause()
+        if cause:
+            raise ProcessFailed(cause)
 
     def kill(self) -> None:
         """End the process at once."""
@@ -274,19 +181,13 @@ class Child:
         """
         atexit.unregister(self.close)
         self.connection.close()
+        if os.getpid() != self._owner:
+            return  # a fork of the parent has no children here
         with self._joining:
             self._process.join(seconds)
             if self._process.is_alive():
                 self._process.kill()
                 self._process.join()
-
-
-class ProcessDied(ProcessFailed):
-    """A child process ended without an answer."""
-
-
-class CallFailed(ProcessFailed):
-    """A child process answered that it could not do what it was asked; it can be asked again."""
 
 
 def gather(children: Sequence[Child], name: str, seconds: float) -> list[Any]:
@@ -310,8 +211,12 @@ def gather(children: Sequence[Child], name: str, seconds: float) -> list[Any]:
     try:
         while left:
             ends = [end for child in left for end in (child.connection, child.sentinel)]
-            ready = wait(ends, max(0.0, until - time.monotonic()))
+            ready = wait(ends, min(POLL_SECONDS, max(0.0, until - time.monotonic())))
             if not ready:
+                for child in left:
+                    child.refuse_silence()
+                if time.monotonic() < until:
+                    continue
                 names = ", ".join(child.name for child in left)
                 raise ProcessFailed(f"the {names} process did not answer {name!r} within {seconds:g} s")
             for child in [child for child in left if child.connection in ready or child.sentinel in ready]:
@@ -347,138 +252,3 @@ def _first_cause(error: ProcessFailed, children: Sequence[Child], name: str) -> 
             except ProcessFailed as other:
                 told.append(other)
     return min(told, key=lambda one: ("hook " not in str(one), not isinstance(one, ProcessDied)))
-
-
-class Line:
-    """The child's end of the connection; each call is answered once, also where it does not end.
-
-    Args:
-        connection: to the parent.
-        start: how the child was started.
-    """
-
-    def __init__(self, connection: Connection, start: ChildStart) -> None:
-        self._connection = connection
-        self._sending = threading.Lock()
-        self.watch = HookWatch(start.name, start.hook_seconds, self._give_up)
-
-    def waiting(self) -> bool:
-        """Say whether a call has come, or the end of the connection."""
-        return self._connection.poll(0)
-
-    def receive(self) -> tuple[str, tuple[Any, ...], float]:
-        """Return the next call: its name, its arguments and its time limit in seconds.
-
-        Raises:
-            EOFError: the parent has closed the connection or is gone.
-        """
-        try:
-            call: tuple[str, tuple[Any, ...], float] = self._connection.recv()
-        except ConnectionResetError as error:
-            raise EOFError from error
-        return call
-
-    def _give_up(self, text: str) -> None:
-        self.send(False, text)
-        os._exit(1)
-
-    def send(self, ok: bool, value: Any) -> None:
-        """Answer the call; an answer that does not pickle is a failure that says so."""
-        with self._sending, contextlib.suppress(BrokenPipeError):
-            try:
-                self._connection.send((ok, value))
-            except OSError:
-                raise
-            except Exception as error:  # noqa: BLE001 - pickling runs foreign code
-                self._connection.send((False, f"its answer does not pickle: {type(error).__name__}: {error}"))
-
-
-def _end_with_parent(start: ChildStart) -> None:
-    """Let this process end soon after its parent, whatever it is doing then, and take the folder along."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        time.sleep(start.orphan_seconds)
-        if start.process is Process.ENGINE_CORE and start.folder:
-            shutil.rmtree(start.folder, ignore_errors=True)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _main(connection: Connection, serve: Serve, start: ChildStart) -> None:
-    """Run the child: agree on the platform, check the configuration, answer until the parent is gone."""
-    # An interrupt goes to the whole group; the parent decides and closes the connection.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    if start.own_session:
-        os.setsid()
-    _end_with_parent(start)
-    line = Line(connection, start)
-    with line.watch.watching():
-        try:
-            with line.watch.limited(start.seconds):
-                handler = prepare(serve, start)
-        except BaseException as error:  # noqa: BLE001 - told to the parent, whatever it is
-            line.send(False, failure_text(error))
-            raise SystemExit(1) from None
-        line.send(True, None)
-        loop: Callable[[Line], None] | None = getattr(handler, "loop", None)
-        (loop or functools.partial(_answer_calls, handler))(line)
-
-
-def _answer_calls(handler: Handler, line: Line) -> None:
-    while True:
-        try:
-            name, args, seconds = line.receive()
-        except EOFError:
-            handler("close", ())
-            return
-        try:
-            with line.watch.limited(seconds):
-                ok, value = True, trace.moments() if name == "trace" else handler(name, args)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - sent to the parent, which raises it
-            ok, value = False, failure_text(error)
-        line.send(ok, value)
-
-
-def prepare(serve: Serve, start: ChildStart) -> Handler:
-    """Agree with the parent on the platform, load the plugins, check the configuration, and make the handler.
-
-    Args:
-        serve: makes the handler.
-        start: what the parent said.
-
-    Raises:
-        ResolutionError: this process has found another platform than its parent.
-        ConfigError: the configuration is not valid here.
-    """
-    import platforms
-    from platform_abc.resolution_report import ResolutionReport, require_same_platform
-    from reference_engine.worker_start import load_plugins
-
-    report = platforms.resolution_report()
-    require_same_platform(ResolutionReport.from_json(start.report), report)
-    if start.traced:
-        from platforms import current_platform
-
-        own = trace.Trace(start.process, start.instance)
-        own.note_resolution(report)
-        trace.start(own, current_platform)
-    load_plugins()
-    config: EngineConfig = pickle.loads(start.config)  # noqa: S301 - from our own parent
-    config.validate(written_by="the process that sent it")
-    return serve(config, start)
-
-
-def failure_text(error: BaseException) -> str:
-    """Return the exception in one line, which names the hook that raised it, then all that is known of it."""
-    if isinstance(error, EngineFailed):
-        return str(error)
-    first = "".join(traceback.format_exception_only(error)).strip().split("\n", 1)[0]
-    hook = hook_that_raised(error.__traceback__)
-    if hook and hook not in first:
-        first = f"{first} (raised in hook {hook} of {platform_name()})"
-    return f"{first}\n{''.join(traceback.format_exception(error)).rstrip()}"

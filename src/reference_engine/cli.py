@@ -13,6 +13,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from platform_abc.foreign import describe
+
 if TYPE_CHECKING:
     from reference_engine.cli_text import Text
     from reference_engine.scheduler import Result
@@ -115,7 +117,11 @@ def _ids(text: str) -> list[int]:
 
 def one_line(error: BaseException) -> str:
     """Return what an exception says, without traceback and line breaks; its kind where it says nothing."""
-    text = str(error).partition("\nTraceback (most recent call last)")[0].partition("; it was here:")[0]
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - a plugin's exception, whose text cannot be read
+        return describe(error)
+    text = said.partition("\nTraceback (most recent call last)")[0].partition("; it was here:")[0]
     notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, str)]
     text = " ".join(" ".join([text, *(f"({note})" for note in notes)]).split())
     plain = isinstance(error, (ValueError, OSError, RuntimeError, ImportError))

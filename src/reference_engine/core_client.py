@@ -11,10 +11,12 @@ import itertools
 import threading
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from platform_abc.foreign import describe
 from reference_engine.child import CALL_SECONDS, END_SECONDS, ProcessFailed
 from reference_engine.hook_watch import EngineFailed
+from reference_engine.silence import POLL_SECONDS
 
 if TYPE_CHECKING:
     from reference_engine.child import Child
@@ -25,34 +27,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[["Result"], None]
 """Called with each result as it comes."""
-
-
-class CoreClient(Protocol):
-    """The engine core, as the front end sees it."""
-
-    def run(self, requests: Sequence[Request], progress: Progress | None = None) -> list[Result]:
-        """Run requests to their end, together with those of other threads.
-
-        Raises:
-            EngineFailed: the engine ended.
-        """
-        ...
-
-    def traces(self) -> list[Moment]:
-        """Return what was noted in processes beside this one."""
-        ...
-
-    def check_health(self) -> None:
-        """Return at once if a step can run."""
-        ...
-
-    def fail(self, error: BaseException) -> None:
-        """Let everybody who waits, and who comes later, get this error."""
-        ...
-
-    def close(self, *, failed: bool) -> None:
-        """End the engine core and its workers."""
-        ...
 
 
 class _Waiting:
@@ -116,7 +90,7 @@ def own_copy(error: BaseException) -> EngineFailed:
     if isinstance(error, EngineFailed):
         return type(error)(*error.args)
     notes = ", ".join(getattr(error, "__notes__", ()))
-    made = EngineFailed(f"the engine ended: {type(error).__name__}: {error}{f' ({notes})' if notes else ''}")
+    made = EngineFailed(f"the engine ended: {describe(error)}{f' ({notes})' if notes else ''}")
     made.__cause__ = error
     return made
 
@@ -251,10 +225,10 @@ class ProcessCore:
         self._ask("check_health")
 
     def _ask(self, name: str) -> Any:
-        if self._waiting.failure is not None:
-            raise own_copy(self._waiting.failure)
         number = next(self._numbers)
         future = self._answers[number] = Future[Any]()
+        if self._waiting.failure is not None:
+            raise own_copy(self._waiting.failure)
         self._send(name, number)
         return future.result(CALL_SECONDS)
 
@@ -270,13 +244,14 @@ class ProcessCore:
     def _read(self) -> None:
         try:
             while True:
+                while not self._child.connection.poll(POLL_SECONDS):
+                    self._child.refuse_silence()
                 kind, *rest = self._child.take("generate")
                 if kind == "done":
                     self._waiting.done(rest[0])
                     continue
-                number, ok, value = rest
-                future = self._answers.pop(number)
-                future.set_result(value) if ok else future.set_exception(ValueError(value))
+                number, value = rest
+                self._answers.pop(number).set_result(value)
         except Exception as error:  # noqa: BLE001 - told to all who wait, whatever it is
             self.fail(EngineFailed("the engine was closed") if self._closing else error)
 
@@ -294,5 +269,9 @@ class ProcessCore:
         # Not by closing the connection: the thread that reads from it would go on waiting.
         with contextlib.suppress(ProcessFailed):
             self._child.send("end")
-        self._reader.join(END_SECONDS)
-        self._child.close(0 if failed else END_SECONDS)
+        self._reader.join(2 * END_SECONDS)
+        self._child.close(0 if failed or self._reader.is_alive() else END_SECONDS)
+
+
+CoreClient = InProcessCore | ProcessCore
+"""The engine core, as the front end sees it."""

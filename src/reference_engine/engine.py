@@ -4,46 +4,46 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import contextvars
 import itertools
+import logging
 import math
+import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from platform_abc.errors import ConfigError
 from platform_abc.requests import SamplingParams
 from platform_abc.timeline import Process
 from reference_engine import trace
-from reference_engine.child import (
-    CALL_SECONDS,
-    ORPHAN_SECONDS,
-    START_SECONDS,
-    Child,
-    ChildStart,
-    pickle_config,
-)
+from reference_engine.child import CALL_SECONDS, Child
+from reference_engine.child_start import START_SECONDS, ChildStart, pickle_config
 from reference_engine.core_client import CoreClient, InProcessCore, ProcessCore
 from reference_engine.engine_config import create_engine_config
 from reference_engine.engine_core import serve_engine_core, start_in_process
 from reference_engine.hook_log import HookLog
-from reference_engine.hook_watch import EngineFailed, HookWatch, hook_that_raised, platform_name
+from reference_engine.hook_watch import EngineFailed, HookHung, HookWatch, naming_hook, said, takes_signals
 from reference_engine.input_processor import Request, process_request
 from reference_engine.lifeline import Lifeline, end_session
 from reference_engine.scheduler import Result
 from reference_engine.worker_start import load_plugins
 
 if TYPE_CHECKING:
+    from platform_abc.config import EngineConfig
     from platform_abc.resolution_report import ResolutionReport
     from platform_abc.timeline_trace import Seen
     from reference_engine.args import EngineArgs
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
-_RAY_ENDS_SECONDS: Final = 8.0
-"""So long an engine core may take to end Ray when the front end was killed."""
+_CLOSE_SECONDS: Final = 9.0
+"""Longest time that a worker in this process may take to end."""
 
 GONE_SECONDS: Final = 3.0
 """Longest wait for the last process of a closed engine; each ends by itself when its parent is gone."""
@@ -72,26 +72,30 @@ class Engine:
         report = platforms.resolution_report()
         self.log = HookLog()
         self._own = trace.Trace(Process.FRONT_END)
-        self._recording = contextlib.ExitStack()
+        self._rest = contextlib.ExitStack()
         self._core: CoreClient | None = None
         self._numbers = itertools.count()
         self._closing = threading.Lock()
         self._failure: BaseException | None = None
-        self._folder = ""
-        self._lifeline: Lifeline | None = None
-        self._session: int | None = None
+        self._owner = os.getpid()
+        self._left: set[Future[Any]] = set()
         self._watch = HookWatch(Process.FRONT_END.value, args.hook_timeout, self._hangs, interrupts=True)
+        self._rest.callback(self._watch.close)
         atexit.register(self.close)
-        with self._ends_on_failure():
-            if traced:
-                self._own = self._recording.enter_context(trace.front_end())
-            load_plugins()
-            self.config = create_engine_config(args, self.log)
-            backend = self.config.parallel_config.distributed_executor_backend
-            if backend in (None, "uni") and (backend or self.config.parallel_config.world_size == 1):
-                self._core = InProcessCore(start_in_process(self.config, self.log))
-            else:
-                self._core = self._start_processes(report, args.hook_timeout, traced=traced)
+        self._rest.callback(atexit.unregister, self.close)
+        if traced:
+            self._own = self._rest.enter_context(trace.front_end())
+        self.config: EngineConfig
+        self._guarded(lambda: self._start(args, report, traced=traced))
+
+    def _start(self, args: EngineArgs, report: ResolutionReport, *, traced: bool) -> None:
+        load_plugins()
+        self.config = create_engine_config(args, self.log)
+        backend = self.config.parallel_config.distributed_executor_backend
+        if backend in (None, "uni") and (backend or self.config.parallel_config.world_size == 1):
+            self._core = InProcessCore(start_in_process(self.config, self.log))
+        else:
+            self._core = self._start_processes(report, args.hook_timeout, traced=traced)
 
     def _start_processes(self, report: ResolutionReport, hook_seconds: float, *, traced: bool) -> ProcessCore:
         backend = self.config.parallel_config.distributed_executor_backend
@@ -106,10 +110,9 @@ class Engine:
                 f"parallel_config.distributed_executor_backend = {backend!r}: expected uni, mp or ray"
             )
         pickled = pickle_config(self.config)
-        trace.step("the config is pickled")
-        if backend == "ray" or self.config.parallel_config.world_size > 1:
-            self._folder = tempfile.mkdtemp(prefix="engine-")
-        self._lifeline = Lifeline()
+        folder = tempfile.mkdtemp(prefix="engine-")
+        self._rest.callback(shutil.rmtree, folder, ignore_errors=True)
+        lifeline = Lifeline()
         child = Child(
             serve_engine_core,
             ChildStart(
@@ -120,15 +123,16 @@ class Engine:
                 seconds=2 * START_SECONDS + CALL_SECONDS,
                 traced=traced,
                 hook_seconds=hook_seconds,
-                folder=self._folder,
-                lifeline=self._lifeline.theirs,
+                folder=folder,
+                lifeline=lifeline.theirs,
                 ray_address=address,
                 own_session=backend == "ray",
-                orphan_seconds=_RAY_ENDS_SECONDS if backend == "ray" else ORPHAN_SECONDS,
             ),
         )
-        self._lifeline.handed_on()
-        self._session = child.pid if backend == "ray" else None
+        lifeline.handed_on()
+        if backend == "ray":
+            self._rest.callback(end_session, child.pid)
+        self._rest.callback(lifeline.wait, GONE_SECONDS)
         return ProcessCore(child.ready())
 
     def generate(
@@ -158,17 +162,20 @@ class Engine:
         adapters = _one_each("lora_ids", lora_ids or 0, len(prompts))
         names = [str(next(self._numbers)) for _ in prompts]
         done: dict[str, Result] = {}
-        checked: list[Request] = []
-        with self._ends_on_failure():
+
+        def work() -> None:
+            checked: list[Request] = []
             for name, prompt, wanted, adapter in zip(names, prompts, each, adapters, strict=True):
                 try:
                     checked.append(process_request(self.config, name, prompt, wanted, adapter))
                 except ValueError as error:
-                    done[name] = Result(request_id=name, error=str(error))
+                    done[name] = Result(request_id=name, error=said(error))
                     if progress is not None:
                         progress(done[name])
             if checked:
-                done |= {one.request_id: one for one in self._running().run(checked, progress)}
+                done.update((one.request_id, one) for one in self._running().run(checked, progress))
+
+        self._guarded(work)
         return [done[name] for name in names]
 
     def check_health(self) -> None:
@@ -177,67 +184,85 @@ class Engine:
         Raises:
             EngineFailed: the engine has ended, or a worker cannot run one.
         """
-        with self._ends_on_failure():
-            self._running().check_health()
+        self._guarded(lambda: self._running().check_health())
 
     def _running(self) -> CoreClient:
         core = self._core
+        if os.getpid() != self._owner:
+            raise EngineFailed(
+                "this is a fork of the process whose engine it is: make an engine after the fork"
+            )
         if core is None:
             raise EngineFailed(str(self._failure or "the engine is closed"))
         return core
 
-    @contextlib.contextmanager
-    def _ends_on_failure(self) -> Generator[None]:
-        """Watch this thread, and close the engine when something fails within the `with` block."""
+    def _guarded(self, work: Callable[[], T]) -> T:
+        """Do something that may call hooks; when it fails, or a hook hangs, the engine ends.
+
+        Raises:
+            EngineFailed: a hook hung.
+        """
+        if takes_signals(threading.get_ident()):
+            return self._watched(work)
+        # Whatever waits in another thread cannot be interrupted, only left behind; so it is not the caller's.
+        result: Future[T] = Future()
+
+        def run() -> None:
+            with contextlib.suppress(InvalidStateError):
+                try:
+                    result.set_result(self._watched(work))
+                except BaseException as error:  # noqa: BLE001 - the caller raises it, whatever it is
+                    result.set_exception(error)
+
+        self._left.add(result)
+        threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True).start()
         try:
-            with self._watch.watching():
-                yield
-        except Exception as error:
-            hook = hook_that_raised(error.__traceback__)
-            if hook and not any(hook in note for note in getattr(error, "__notes__", ())):
-                error.add_note(f"raised in hook {hook} of {platform_name()}")
+            return result.result()
+        except HookHung as error:
             self._end(error)
             raise
-        except SystemExit as error:
-            hook = hook_that_raised(error.__traceback__)
-            if not hook:
-                raise
-            failure = EngineFailed(
-                f"hook {hook} of {platform_name()} called sys.exit({error.code!r}), in the {Process.FRONT_END.value}"
-            )
-            self._end(failure)
-            raise failure from error
+        finally:
+            self._left.discard(result)
+
+    def _watched(self, work: Callable[[], T]) -> T:
+        try:
+            with self._watch.watching(), naming_hook():
+                return work()
+        except Exception as error:
+            self._end(error)
+            raise
         except BaseException:
             if self._core is None:
                 self.close()  # interrupted at the start
             raise
 
     def _hangs(self, text: str) -> None:
-        """Let those who wait in other threads go, although the hook itself may never return."""
-        self._failure = self._failure or EngineFailed(text)
+        """Let all who wait go, although the hook itself may never return."""
+        self._failure = self._failure or HookHung(text)
         if self._core is not None:
             self._core.fail(self._failure)
+        for result in list(self._left):
+            with contextlib.suppress(InvalidStateError):
+                result.set_exception(HookHung(text))
 
     def _end(self, error: BaseException | None) -> None:
+        if os.getpid() != self._owner:
+            return
         with self._closing:
             self._failure = self._failure or error
             core, self._core = self._core, None
-            if core is not None:
-                if error is not None:
-                    core.fail(error)
-                core.close(failed=error is not None)
-            if self._lifeline is not None:
-                self._lifeline.wait(GONE_SECONDS)
-                self._lifeline = None
-            if self._session is not None:
-                end_session(self._session)
-                self._session = None
-            if self._folder:
-                shutil.rmtree(self._folder, ignore_errors=True)
-                self._folder = ""
-            self._watch.close()
-            self._recording.close()
-            atexit.unregister(self.close)
+            try:
+                if core is not None:
+                    if error is not None:
+                        core.fail(error)
+                    with self._watch.watching(), self._watch.limited(_CLOSE_SECONDS):
+                        core.close(failed=error is not None)
+            except Exception:
+                if error is None:
+                    raise
+                logger.warning("the engine did not end well after it failed", exc_info=True)
+            finally:
+                self._rest.close()
 
     def traces(self) -> list[Seen]:
         """Return the names of what was noted in all processes, front end first."""
@@ -249,18 +274,13 @@ class Engine:
         return [*self._own.moments, *others]
 
     def close(self) -> None:
-        """End every process and worker; calling it again does nothing."""
+        """End every process and worker; calling it again, or in a fork of this process, does nothing."""
         self._end(None)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-from enum import Enum
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from platform_abc._config_checks import POSITIVE, is_torch_dtype
@@ -27,12 +26,13 @@ from platform_abc.config import (
 )
 from platform_abc.config_values import MODEL_DTYPES
 from platform_abc.errors import ConfigError
+from reference_engine.args import EXECUTORS
 from reference_engine.hook_log import HookLog, named, observed, owner
 from reference_engine.model_config import describe_model
 from reference_engine.quantization import resolve_quantization
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import torch
 
@@ -51,7 +51,7 @@ LARGE_BATCH = 8192
 _FIRST_LARGE, _LATEST_LARGE = 80, 100
 """Device capabilities, as `major * 10 + minor`."""
 
-K = TypeVar("K", bound=Enum)
+T = TypeVar("T")
 
 
 def create_engine_config(args: EngineArgs, log: HookLog | None = None) -> EngineConfig:
@@ -169,7 +169,13 @@ def build_config(args: EngineArgs, platform: Platform) -> EngineConfig:
             num_cpu_blocks=args.num_cpu_blocks,
             sliding_window=model.sliding_window,
         ),
-        parallel_config=_parallel_config(args, platform),
+        parallel_config=ParallelConfig(
+            tensor_parallel_size=args.tensor_parallel_size,
+            distributed_executor_backend=_by_name(EXECUTORS, "executor", args.executor),
+            worker_cls=args.worker_cls,
+            disable_custom_all_reduce=not platform.use_custom_allreduce(),
+            assigned_physical_gpu_ids=_assigned(args.device_ids, platform),
+        ),
         scheduler_config=SchedulerConfig(
             max_num_seqs=args.max_num_seqs,
             max_model_len=model.max_model_len,
@@ -177,11 +183,19 @@ def build_config(args: EngineArgs, platform: Platform) -> EngineConfig:
             enable_chunked_prefill=args.enable_chunked_prefill and _chunks_prompts(platform),
             is_multimodal_model=model.is_multimodal_model,
         ),
-        device_config=_device_config(platform),
-        attention_config=AttentionConfig(backend=_attention_backend(args.attention_backend)),
+        device_config=DeviceConfig(
+            # Where inputs are prepared on the host, the config's device is the host, whatever computes.
+            device="cpu" if platform.uses_host_device_handling() else platform.device_type,
+            device_type=platform.device_type,
+        ),
+        attention_config=AttentionConfig(
+            backend=None
+            if args.attention_backend is None
+            else _by_name(AttentionBackendEnum.__members__, "attention_backend", args.attention_backend)
+        ),
         compilation_config=CompilationConfig(
-            mode=_by_name(CompilationMode, "compilation_mode", args.compilation_mode),
-            cudagraph_mode=_by_name(CUDAGraphMode, "cudagraph_mode", args.cudagraph_mode),
+            mode=_by_name(CompilationMode.__members__, "compilation_mode", args.compilation_mode),
+            cudagraph_mode=_by_name(CUDAGraphMode.__members__, "cudagraph_mode", args.cudagraph_mode),
             custom_ops=copy.copy(args.custom_ops),
         ),
         load_config=LoadConfig(load_format=args.load_format),
@@ -204,16 +218,10 @@ def _chunks_prompts(platform: Platform) -> bool:
     return getattr(platform.get_cpu_architecture(), "name", "") not in ("POWERPC", "S390X", "RISCV")
 
 
-def _by_name(kind: type[K], name: str, value: str) -> K:
-    try:
-        return kind[value]
-    except KeyError as error:
-        names = ", ".join(member.name for member in kind)
-        raise ConfigError(f"{name} = {value!r}: expected one of {names}") from error
-
-
-def _attention_backend(name: str | None) -> AttentionBackendEnum | None:
-    return None if name is None else _by_name(AttentionBackendEnum, "attention_backend", name)
+def _by_name(known: Mapping[str, T], name: str, value: str) -> T:
+    if value not in known:
+        raise ConfigError(f"{name} = {value!r}: expected one of {', '.join(known)}")
+    return known[value]
 
 
 def _cache_dtype(name: str, platform: Platform) -> CacheDType:
@@ -233,36 +241,12 @@ def _cache_dtype(name: str, platform: Platform) -> CacheDType:
     return cast("CacheDType", name)
 
 
-def _device_config(platform: Platform) -> DeviceConfig:
-    # Where inputs are prepared on the host, the config's device is the host, whatever computes.
-    device = "cpu" if platform.uses_host_device_handling() else platform.device_type
-    return DeviceConfig(device=device, device_type=platform.device_type)
-
-
-def _parallel_config(args: EngineArgs, platform: Platform) -> ParallelConfig:
-    return ParallelConfig(
-        tensor_parallel_size=args.tensor_parallel_size,
-        distributed_executor_backend=_executor(args.executor),
-        worker_cls=args.worker_cls,
-        disable_custom_all_reduce=not platform.use_custom_allreduce(),
-        assigned_physical_gpu_ids=_assigned(args.device_ids, platform),
-    )
-
-
 def _assigned(entries: Sequence[str] | None, platform: Platform) -> list[int] | None:
     """Return the physical number of each device that the user asked for, in the order of local ranks."""
     if not entries:
         return None
     with named("device_control_id_to_physical_device_id", platform):
         return [platform.device_control_id_to_physical_device_id(entry) for entry in entries]
-
-
-def _executor(name: str) -> str:
-    from reference_engine.args import EXECUTORS
-
-    if name not in EXECUTORS:
-        raise ConfigError(f"executor = {name!r}: expected one of {', '.join(EXECUTORS)}")
-    return EXECUTORS[name]
 
 
 def _model_config(args: EngineArgs, platform: Platform) -> ModelConfig:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import shutil
+import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from platform_abc.errors import ConfigError
 from platform_abc.qualname import resolve_obj_by_qualname
 from reference_engine import trace
-from reference_engine.child import failure_text
+from reference_engine.child_side import failure_text
 from reference_engine.engine_config import run_config_hooks
-from reference_engine.executor import DistributedExecutor, InProcessExecutor
+from reference_engine.executor import DistributedExecutor, InProcessExecutor, refuse_more_than_one
 from reference_engine.kv_cache import make_kv_cache_config
 from reference_engine.scheduler import Result, Scheduler
+from reference_engine.worker_start import start_worker
 
 if TYPE_CHECKING:
     from platform_abc.components.kv_cache import KVCacheConfig
     from platform_abc.config import EngineConfig
-    from reference_engine.child import ChildStart, Handler, Line
-    from reference_engine.executor import Executor, Workers
+    from reference_engine.child_side import Line, Loop
+    from reference_engine.child_start import ChildStart
+    from reference_engine.executor import Executor
     from reference_engine.hook_log import HookLog
     from reference_engine.input_processor import Request
 
@@ -117,93 +119,75 @@ def make_scheduler(config: EngineConfig, layout: KVCacheConfig) -> Scheduler:
     return chosen(config, layout)
 
 
-class CoreService:
-    """The engine core in a process of its own: takes requests at any time, and tells which have ended.
+def _work(core: EngineCore, line: Line) -> None:
+    """Run the engine core in a process of its own until the front end is gone, or something fails.
 
-    It sends `("done", results)` and `("answer", number, ok, value)`.
+    It takes requests at any time, and sends `("done", results)` and `("answer", number, value)`.
     """
-
-    def __init__(self, core: EngineCore, start: ChildStart) -> None:
-        self.core = core
-        self._folder = start.folder
-
-    def __call__(self, name: str, args: tuple[Any, ...]) -> Any:
-        """Answer a question."""
-        del args
-        if name == "trace":
-            return [*trace.moments(), *self.core.executor.traces()]
-        if name == "config":
-            return self.core.config
-        if name == "check_health":
-            return self.core.executor.check_health()
-        raise ValueError(f"the engine core has no answer to {name!r}")
-
-    def loop(self, line: Line) -> None:
-        """Work until the front end is gone, or something fails."""
-        try:
-            while True:
-                while line.waiting() or not self.core.busy:
-                    self._take(line)
-                done = self.core.step()
-                if done:
-                    line.send(True, ("done", done))
-        except EOFError:
-            self.core.close()
-            if self._folder:
-                shutil.rmtree(
-                    self._folder, ignore_errors=True
-                )  # nobody else does where the front end was killed
-        except BaseException as error:  # noqa: BLE001 - told to the front end, whatever it is
-            line.send(False, failure_text(error))
-            self.core.close()
-            raise SystemExit(1) from None
-
-    def _take(self, line: Line) -> None:
-        """Take one message.
-
-        Raises:
-            EOFError: the front end is gone, or wants no more.
-        """
-        name, args, _ = line.receive()
-        if name == "end":
-            raise EOFError
-        if name == "add":
-            refused = self.core.add(args[0])
-            if refused:
-                line.send(True, ("done", refused))
-        elif name == "abort":
-            self.core.scheduler.abort(args[0])
-        else:
-            try:
-                answer = ("answer", args[0], True, self(name, ()))
-            except ValueError as error:
-                answer = ("answer", args[0], False, str(error))
-            line.send(True, answer)
-
-
-def serve_engine_core(config: EngineConfig, start: ChildStart) -> Handler:
-    """Start the engine core in its process, and its workers in theirs."""
-    executor = DistributedExecutor(_start_workers(config, start))
     try:
-        return CoreService(EngineCore(config, executor, again=True), start)
+        while True:
+            while line.waiting() or not core.busy:
+                _take(core, line)
+            done = core.step()
+            if done:
+                line.send(True, ("done", done))
+    except EOFError:
+        core.close()
+    except BaseException as error:  # noqa: BLE001 - told to the front end, whatever it is
+        line.send(False, failure_text(error))
+        core.close()
+        raise SystemExit(1) from None
+
+
+def _take(core: EngineCore, line: Line) -> None:
+    """Take one message.
+
+    Raises:
+        EOFError: the front end is gone, or wants no more.
+    """
+    name, args, _ = line.receive()
+    if name == "end":
+        raise EOFError
+    if name == "add":
+        refused = core.add(args[0])
+        if refused:
+            line.send(True, ("done", refused))
+    elif name == "abort":
+        core.scheduler.abort(args[0])
+    else:
+        workers = core.executor
+        answer = [*trace.moments(), *workers.traces()] if name == "trace" else workers.check_health()
+        line.send(True, ("answer", args[0], answer))
+
+
+def serve_engine_core(config: EngineConfig, start: ChildStart) -> Loop:
+    """Start the engine core in its process, and its workers in theirs."""
+    executor = _start_workers(config, start)
+    try:
+        return functools.partial(_work, EngineCore(config, executor, again=True))
     except BaseException:
         executor.close()
         raise
 
 
-def _start_workers(config: EngineConfig, start: ChildStart) -> Workers:
+def _start_workers(config: EngineConfig, start: ChildStart) -> DistributedExecutor:
     if config.parallel_config.distributed_executor_backend == "ray":
         from reference_engine.ray_executor import RayWorkers
 
-        return RayWorkers(config, start)
+        return DistributedExecutor(RayWorkers(config, start))
     from reference_engine.process_executor import WorkerProcesses
 
-    return WorkerProcesses(config, start)
+    return DistributedExecutor(WorkerProcesses(config, start))
 
 
 def start_in_process(config: EngineConfig, log: HookLog | None = None) -> EngineCore:
-    """Start the engine core and its worker in this process."""
-    executor = InProcessExecutor(config, log)
+    """Start the engine core and its worker in this process.
+
+    Raises:
+        ConfigError: there are more workers than one.
+    """
+    refuse_more_than_one(config)
+    executor = InProcessExecutor(config, start_worker(config, log=log))
     try:
         return EngineCore(config, executor, log=log)
     except BaseException:

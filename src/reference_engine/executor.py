@@ -4,66 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from platform_abc._config_checks import NOT_NEGATIVE
 from platform_abc.components.kv_cache import KVCacheSpec
 from platform_abc.components.worker import StepOutput
 from platform_abc.errors import ConfigError
+from reference_engine import trace
 from reference_engine.worker_start import start_worker
 
 if TYPE_CHECKING:
     from platform_abc.components.kv_cache import KVCacheConfig
-    from platform_abc.components.worker import StepRequest
+    from platform_abc.components.worker import StepRequest, WorkerBase
     from platform_abc.config import CacheConfig, EngineConfig
-    from reference_engine.child import ChildStart, Handler
-    from reference_engine.hook_log import HookLog
+    from reference_engine.child_side import Handler
+    from reference_engine.child_start import ChildStart
     from reference_engine.host_blocks import HostBlocks
+    from reference_engine.process_executor import WorkerProcesses
+    from reference_engine.ray_executor import RayWorkers
     from reference_engine.scheduler import Move
     from reference_engine.trace import Moment
 
-
 T = TypeVar("T")
-
-
-class Executor(Protocol):
-    """What the engine core asks of its workers."""
-
-    def cache_config(self) -> CacheConfig:
-        """Return the cache part as the worker has it, its block size chosen."""
-        ...
-
-    def kv_cache_spec(self) -> Mapping[str, KVCacheSpec]:
-        """Return what each layer stores."""
-        ...
-
-    def available_memory(self) -> int:
-        """Return the bytes that the KV cache may take."""
-        ...
-
-    def initialize(self, kv_cache_config: KVCacheConfig) -> None:
-        """Allocate the cache and warm up."""
-        ...
-
-    def move_blocks(self, moves: Sequence[Move]) -> None:
-        """Copy blocks of the cache to the host and back, in this order."""
-        ...
-
-    def execute(self, requests: Sequence[StepRequest]) -> StepOutput:
-        """Run one step."""
-        ...
-
-    def check_health(self) -> None:
-        """Return at once if a step can run."""
-        ...
-
-    def traces(self) -> list[Moment]:
-        """Return what was noted in processes of the executor's own."""
-        ...
-
-    def close(self) -> None:
-        """End the workers."""
-        ...
 
 
 def refuse_more_than_one(config: EngineConfig) -> None:
@@ -85,31 +47,13 @@ class InProcessExecutor:
 
     Args:
         config: the configuration, which the worker shares.
-        log: where the changes of hooks are recorded.
-        place: which worker it is; None for the only one.
-
-    Raises:
-        ConfigError: there are more workers than this one.
+        worker: started.
     """
 
-    def __init__(
-        self, config: EngineConfig, log: HookLog | None = None, place: ChildStart | None = None
-    ) -> None:
+    def __init__(self, config: EngineConfig, worker: WorkerBase) -> None:
         self.config = config
-        self.rank = 0
+        self.worker = worker
         self._host_blocks: HostBlocks | None = None
-        if place is None:
-            refuse_more_than_one(config)
-            self.worker = start_worker(config, log=log)
-        else:
-            self.rank = place.instance
-            self.worker = start_worker(
-                config,
-                rank=place.instance,
-                local_rank=place.local_rank,
-                distributed_init_method=place.init_method,
-                log=log,
-            )
 
     def cache_config(self) -> CacheConfig:
         """Return the cache part, which is the engine core's own."""
@@ -150,7 +94,7 @@ class InProcessExecutor:
         output = self.worker.execute_model(requests)
         right = isinstance(cast("object", output), StepOutput) and (
             # Logits may be gathered on the first rank alone.
-            self.rank > 0
+            self.worker.rank > 0
             or all(
                 NOT_NEGATIVE.accepts(output.next_token_ids.get(request.request_id)) for request in requests
             )
@@ -174,8 +118,8 @@ class InProcessExecutor:
         self.worker.check_health()
 
     def traces(self) -> list[Moment]:
-        """Return nothing: this process's own trace has it all."""
-        return []
+        """Return what was noted in this process."""
+        return trace.moments()
 
     def close(self) -> None:
         """End the worker."""
@@ -185,13 +129,11 @@ class InProcessExecutor:
 def serve_worker(config: EngineConfig, start: ChildStart) -> Handler:
     """Start the worker in its process and return what answers the engine core."""
     _share_processors(config)
-    executor = InProcessExecutor(config, place=start)
-
-    def answer(name: str, args: tuple[Any, ...]) -> Any:
-        method = getattr(executor, name)
-        return method(*args)
-
-    return answer
+    worker = start_worker(
+        config, rank=start.instance, local_rank=start.local_rank, distributed_init_method=start.init_method
+    )
+    executor = InProcessExecutor(config, worker)
+    return lambda name, args: getattr(executor, name)(*args)
 
 
 def _share_processors(config: EngineConfig) -> None:
@@ -202,22 +144,6 @@ def _share_processors(config: EngineConfig) -> None:
         torch.set_num_threads(max(1, torch.get_num_threads() // config.parallel_config.world_size))
 
 
-class Workers(Protocol):
-    """Workers somewhere else, which are asked the same thing all at once."""
-
-    def ask(self, name: str, *args: Any) -> list[Any]:
-        """Return what each worker answers, the first rank first.
-
-        Raises:
-            EngineFailed: one raised, died or hung.
-        """
-        ...
-
-    def close(self) -> None:
-        """End them."""
-        ...
-
-
 class DistributedExecutor:
     """Speaks for one or more workers that live in processes of their own.
 
@@ -225,7 +151,7 @@ class DistributedExecutor:
         workers: started, the first rank first.
     """
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, workers: WorkerProcesses | RayWorkers) -> None:
         self._workers = workers
 
     def cache_config(self) -> CacheConfig:
@@ -235,12 +161,9 @@ class DistributedExecutor:
             ConfigError: they have chosen different block sizes.
         """
         found: list[CacheConfig] = self._workers.ask("cache_config")
-        sizes = [cache.block_size for cache in found]
-        if len(set(sizes)) > 1:
-            raise ConfigError(
-                f"cache_config.block_size: the workers have chosen {sizes} in update_block_size_for_backend, expected "
-                "the same in all"
-            )
+        _same(
+            "cache_config.block_size after update_block_size_for_backend", [one.block_size for one in found]
+        )
         return found[0]
 
     def kv_cache_spec(self) -> Mapping[str, KVCacheSpec]:
@@ -250,12 +173,7 @@ class DistributedExecutor:
             ConfigError: the ranks differ, so that no layout serves all.
         """
         found: list[Mapping[str, KVCacheSpec]] = self._workers.ask("kv_cache_spec")
-        for rank, specs in enumerate(found):
-            if specs != found[0]:
-                raise ConfigError(
-                    f"get_kv_cache_spec of worker {rank} returned {specs}, that of worker 0 {found[0]}: expected the "
-                    "same on each rank"
-                )
+        _same("get_kv_cache_spec", found)
         return found[0]
 
     def available_memory(self) -> int:
@@ -282,8 +200,25 @@ class DistributedExecutor:
 
     def traces(self) -> list[Moment]:
         """Return what the workers noted."""
-        return [moment for moments in self._workers.ask("trace") for moment in moments]
+        return [moment for moments in self._workers.ask("traces") for moment in moments]
 
     def close(self) -> None:
         """End the workers."""
         self._workers.close()
+
+
+def _same(what: str, found: Sequence[object]) -> None:
+    """Refuse workers that differ.
+
+    Raises:
+        ConfigError: they do.
+    """
+    for rank, one in enumerate(found):
+        if one != found[0]:
+            raise ConfigError(
+                f"{what}: {one} in worker {rank}, {found[0]} in worker 0, expected the same in all"
+            )
+
+
+Executor = InProcessExecutor | DistributedExecutor
+"""What the engine core asks of its workers, wherever they are."""

@@ -1,9 +1,9 @@
 """A watch over a process: which hook runs there, and whether it ever ends.
 
 A thread looks at the stacks of the watched threads some times a second. So a call of a hook costs nothing,
-whoever makes it, and a hook that hangs is named. What it cannot do: see or interrupt native code that keeps
-the interpreter for itself; interrupt, in the process of the user, native code that waits outside the main
-thread, or in the main thread where the user has a SIGINT handler of their own.
+whoever makes it, and a hook that hangs is named. What it cannot do: see native code that keeps the interpreter
+for itself (for a child, its parent does, see `silence`); interrupt native code that waits outside the main thread,
+or in the main thread where the user has a SIGINT handler of their own; or end a hook that goes on after an interrupt.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final
 
 import attrs
 
+from platform_abc.foreign import describe
 from platform_abc.members import MEMBERS
+from reference_engine.silence import StackFile
 
 TICK_SECONDS: Final = 0.2
 """Time between two looks."""
@@ -62,8 +65,8 @@ def member_codes(platform: object) -> dict[CodeType, str]:
     found: dict[CodeType, str] = {}
     shared: set[CodeType] = set()
     for name in MEMBERS:
-        for kind in type(platform).__mro__:
-            for code in _codes(vars(kind).get(name)):
+        for kind in (kind for kind in type(platform).__mro__ if name in vars(kind)):
+            for code in _codes(vars(kind)[name]):
                 if found.setdefault(code, name) != name:
                     shared.add(code)
     return {code: name for code, name in found.items() if code not in shared}
@@ -91,6 +94,39 @@ def hook_that_raised(trace: TracebackType | None) -> str:
     codes = current_codes()
     frames = (frame for frame, _ in traceback.walk_tb(trace))
     return next((codes[frame.f_code] for frame in frames if frame.f_code in codes), "")
+
+
+def said(error: BaseException) -> str:
+    """Return what an exception says, without its kind, also where its own `__str__` raises."""
+    return describe(error).removeprefix(f"{type(error).__name__}: ")
+
+
+@contextlib.contextmanager
+def naming_hook() -> Generator[None]:
+    """Name the hook in whatever it raises within the `with` block.
+
+    Ctrl-C is no hook's doing, and passes.
+
+    Raises:
+        EngineFailed: a hook raised what is meant to end an interpreter.
+    """
+    try:
+        yield
+    except BaseException as error:
+        hook = hook_that_raised(error.__traceback__)
+        interrupted = isinstance(error, KeyboardInterrupt) and _in_main_thread()
+        if not hook or interrupted:
+            raise
+        where = f"hook {hook} of {platform_name()}"
+        if not isinstance(error, Exception):
+            raise EngineFailed(f"{where} raised {describe(error)}, in the front end") from error
+        if not any(hook in note for note in getattr(error, "__notes__", ())):
+            error.add_note(f"raised in {where}")
+        raise
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def platform_name() -> str:
@@ -132,10 +168,17 @@ class HookWatch:
         seconds: longest time that a hook may take.
         on_hang: told of a hook that hangs, or of a call past its limit, from the watch's own thread.
         interrupts: the watched thread gets an exception too, which ends the hook where that is possible.
+        stacks: where the stacks go when native code keeps the interpreter; see `silence`.
     """
 
     def __init__(
-        self, process: str, seconds: float, on_hang: Callable[[str], None], *, interrupts: bool = False
+        self,
+        process: str,
+        seconds: float,
+        on_hang: Callable[[str], None],
+        *,
+        interrupts: bool = False,
+        stacks: Path | None = None,
     ) -> None:
         self.process = process
         self.seconds = seconds
@@ -144,6 +187,7 @@ class HookWatch:
         self._threads: dict[int, _Thread] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
+        self._stacks = None if stacks is None else StackFile(stacks, seconds)
         threading.Thread(target=self._run, name="hook watch", daemon=True).start()
 
     def close(self) -> None:
@@ -195,6 +239,9 @@ class HookWatch:
             if not codes or looks % _LOOKS_BETWEEN == 0:
                 codes = current_codes()  # members may be replaced while an engine runs, but seldom
             looks += 1
+            if self._stacks is not None and codes:
+                waits = {code: name for code, name in codes.items() if name not in WAITS}
+                self._stacks.renew(platform_name(), waits)
             # The documented way to other threads' stacks, in spite of its name.
             stacks = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
             with self._lock:
@@ -242,13 +289,14 @@ def _outermost(stack: FrameType | None, codes: dict[CodeType, str]) -> FrameType
 
 def _interrupt(number: int) -> None:
     """Raise an exception in a thread: as Ctrl-C does, which also ends waiting, or between two steps of Python."""
-    if _takes_signals(number):
+    if takes_signals(number):
         signal.pthread_kill(number, signal.SIGINT)
     elif _MAY_WAIT or sys.gettrace() is None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(number), ctypes.py_object(HookHung))
 
 
-def _takes_signals(number: int) -> bool:
+def takes_signals(number: int) -> bool:
+    """Say whether an interrupt reaches a thread whatever it does: the main one, where Ctrl-C is Python's own."""
     is_main = number == threading.main_thread().ident
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -262,5 +310,5 @@ def _take_late_interrupt(number: int) -> None:
     with contextlib.suppress(KeyboardInterrupt, HookHung):
         for _ in range(_STEPS_TO_ARRIVE):
             pass
-        if _takes_signals(number):
+        if takes_signals(number):
             time.sleep(0.01)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, cast
 
 import attrs
 
-from platform_abc._config_checks import WHOLE
+from platform_abc._config_checks import NOT_NEGATIVE, WHOLE
 from platform_abc.errors import ConfigError
+from platform_abc.foreign import describe, shown
 from platform_abc.requests import EngineInput, SamplingParams
 from reference_engine.hook_log import named, owner
+from reference_engine.hook_watch import said
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
@@ -67,18 +69,19 @@ def process_request(
     model = config.model_config
     if model is None:
         raise ConfigError("model_config = None: expected a model to run requests on")
-    inputs = EngineInput(
-        prompt_token_ids=_tokens(request_id, prompt, model),
-        lora_name=_adapter(config, request_id, lora_id),
-    )
-    _check_params(request_id, params)
+    try:
+        inputs = EngineInput(prompt_token_ids=_tokens(prompt, model), lora_name=_adapter(config, lora_id))
+        _check_params(params)
+    except Exception as error:
+        # All of it is a user's, and its own code may raise anything.
+        raise ValueError(f"request {request_id}: {said(error)}") from error
     try:
         current_platform.validate_request(inputs, params)
-    except ValueError:
+    except (ValueError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         who = owner(current_platform, "validate_request")
-        raise ValueError(f"request {request_id}: {who} raised {type(error).__name__}: {error}") from error
+        raise ValueError(f"request {request_id}: {who} raised {describe(error)}") from error
     length = len(inputs.prompt_token_ids)
     with named("get_max_output_tokens", current_platform):
         allowed = current_platform.get_max_output_tokens(length)
@@ -104,54 +107,40 @@ def process_request(
     )
 
 
-def _tokens(request_id: str, prompt: Sequence[int], model: ModelConfig) -> list[int]:
+def _tokens(prompt: Sequence[int], model: ModelConfig) -> list[int]:
     given = cast("object", prompt)  # from a user, so its annotation proves nothing
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
-        raise ValueError(
-            f"request {request_id}: expected a sequence of token numbers as the prompt, got {given!r}"
-        )
-    try:
-        tokens = list(prompt)
-    except Exception as error:
-        raise ValueError(
-            f"request {request_id}: the prompt cannot be read: {type(error).__name__}: {error}"
-        ) from error
+        raise ValueError(f"expected a sequence of token numbers as the prompt, got {shown(given)}")
+    tokens = list(prompt)
     if not tokens:
-        raise ValueError(f"request {request_id}: the prompt has no tokens")
-    wrong = [token for token in tokens if not WHOLE.accepts(token)]
-    if wrong:
-        raise ValueError(f"request {request_id}: expected whole numbers as tokens, got {wrong[0]!r}")
-    beyond = [token for token in tokens if token >= model.vocab_size]
+        raise ValueError("the prompt has no tokens")
+    beyond = [token for token in tokens if WHOLE.accepts(token) and token >= model.vocab_size]
     if beyond:
-        raise ValueError(
-            f"request {request_id}: token {beyond[0]} is beyond the vocabulary of {model.vocab_size}"
-        )
+        raise ValueError(f"token {beyond[0]} is beyond the vocabulary of {model.vocab_size}")
     return tokens
 
 
-def _adapter(config: EngineConfig, request_id: str, lora_id: int) -> str | None:
+def _adapter(config: EngineConfig, lora_id: int) -> str | None:
     """Return the name of the adapter for hooks."""
-    if not WHOLE.accepts(lora_id) or lora_id < 0:
-        raise ValueError(f"request {request_id}: expected an adapter number from 0 on, got {lora_id!r}")
+    if not NOT_NEGATIVE.accepts(lora_id):
+        raise ValueError(f"expected an adapter number from 0 on, got {shown(lora_id)}")
     if lora_id == 0:
         return None
     if config.lora_config is None:
-        raise ValueError(
-            f"request {request_id} wants the adapter {lora_id}, but the engine has none: set enable_lora"
-        )
+        raise ValueError(f"it wants the adapter {lora_id}, but the engine has none: set enable_lora")
     known = len(config.lora_config.lora_modules)
     if lora_id > known:
-        raise ValueError(f"request {request_id} wants the adapter {lora_id}, the engine has {known}")
+        raise ValueError(f"it wants the adapter {lora_id}, the engine has {known}")
     return str(lora_id)
 
 
-def _check_params(request_id: str, params: SamplingParams) -> None:
+def _check_params(params: SamplingParams) -> None:
     given = cast("object", params)
     if not isinstance(given, SamplingParams):
-        raise ValueError(f"request {request_id}: expected SamplingParams, got {given!r}")
+        raise ValueError(f"expected SamplingParams, got {shown(given)}")
     if params.n != 1 or params.logprobs is not None or params.prompt_logprobs is not None:
         raise ValueError(
-            f"request {request_id}: expected n = 1 and no logprobs, this engine answers with the likeliest tokens alone"
+            "expected n = 1 and no logprobs, this engine answers with the likeliest tokens alone"
         )
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
-from platform_abc.timeline import Process
-from reference_engine import trace
-from reference_engine.child import CALL_SECONDS, END_SECONDS, START_SECONDS, Child, gather, pickle_config
+from reference_engine.child import CALL_SECONDS, END_SECONDS, Child, gather
+from reference_engine.child_side import Loop, answer_calls
+from reference_engine.child_start import START_SECONDS, pickle_config
 from reference_engine.executor import serve_worker
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
-    from reference_engine.child import ChildStart
+    from reference_engine.child_start import ChildStart
 
 
 class WorkerProcesses:
@@ -32,22 +31,12 @@ class WorkerProcesses:
     def __init__(self, config: EngineConfig, parent: ChildStart) -> None:
         size = config.parallel_config.world_size
         pickled = pickle_config(config)
-        trace.step("the config is pickled")
+        # A file is no port for which others could race.
+        meeting = (Path(parent.folder) / "ranks").as_uri() if size > 1 else ""
         self._children: list[Child] = []
         try:
             for rank in range(size):
-                start = attrs.evolve(
-                    parent,
-                    process=Process.WORKER,
-                    config=pickled,
-                    seconds=START_SECONDS,
-                    own_session=False,
-                    instance=rank,
-                    local_rank=rank,
-                    # A file is no port for which others could race.
-                    init_method=(Path(parent.folder) / "ranks").as_uri() if size > 1 else "",
-                )
-                self._children.append(Child(serve_worker, start))
+                self._children.append(Child(_serve, parent.of_worker(pickled, rank, rank, meeting)))
             gather(self._children, "start", START_SECONDS)
         except BaseException:
             self._end(0)
@@ -57,7 +46,7 @@ class WorkerProcesses:
         """Return what each worker answers, the first rank first.
 
         Args:
-            name: a method of `InProcessExecutor`, or `trace`.
+            name: a method of `InProcessExecutor`.
             *args: its arguments, which are pickled.
 
         Raises:
@@ -77,3 +66,7 @@ class WorkerProcesses:
             child.hang_up()
         for child in self._children:
             child.close(max(0.0, until - time.monotonic()))
+
+
+def _serve(config: EngineConfig, start: ChildStart) -> Loop:
+    return functools.partial(answer_calls, serve_worker(config, start))

@@ -7,6 +7,7 @@ import os
 import pickle
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,20 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from platform_abc.errors import ConfigError
-from platform_abc.timeline import Process
-from reference_engine import trace
-from reference_engine.child import (
-    CALL_SECONDS,
-    START_SECONDS,
-    ChildStart,
-    Handler,
-    ProcessFailed,
-    failure_text,
-    pickle_config,
-    prepare,
-)
+from reference_engine.child import CALL_SECONDS, ProcessFailed
+from reference_engine.child_side import Handler, failure_text, prepare
+from reference_engine.child_start import START_SECONDS, ChildStart, pickle_config
 from reference_engine.executor import serve_worker
 from reference_engine.hook_watch import HookWatch
+from reference_engine.silence import POLL_SECONDS, Silence
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
@@ -73,6 +66,23 @@ def address_of_user() -> str:
     return str(ray.get_runtime_context().gcs_address) if ray.is_initialized() else ""
 
 
+@attrs.frozen(order=True)
+class Place:
+    """Where a worker is.
+
+    Args:
+        node: Ray's name of the machine.
+        address: the machine's address.
+        devices: those that Ray has given to the worker.
+        number: its process.
+    """
+
+    node: str
+    address: str = ""
+    devices: Sequence[str] = ()
+    number: int = 0
+
+
 class _Actor:
     """One worker, in a process of Ray's; it works in one thread and is watched by another."""
 
@@ -82,13 +92,15 @@ class _Actor:
         self._hung = threading.Event()
         self._text = ""
 
-    def place(self, key: str) -> tuple[str, list[str], str]:
-        """Return the node, the devices that Ray has given to this actor, and the node's address."""
+    def place(self, key: str) -> Place:
+        """Return where this actor is."""
         ray = _ray()
         context = ray.get_runtime_context()
         devices: Mapping[str, Sequence[object]] = context.get_accelerator_ids()
         address: str = ray.util.get_node_ip_address()
-        return str(context.get_node_id()), [str(one) for one in devices.get(key, ())], address
+        return Place(
+            str(context.get_node_id()), address, [str(one) for one in devices.get(key, ())], os.getpid()
+        )
 
     def free_port(self) -> int:
         """Return a port of this node that nobody uses now."""
@@ -101,7 +113,7 @@ class _Actor:
     def start(self, start: ChildStart, environment: Mapping[str, str]) -> tuple[bool, Any]:
         """Start the worker; whether it went well, and else why not."""
         os.environ.update(environment)
-        self._watch = HookWatch(start.name, start.hook_seconds, self._hang)
+        self._watch = HookWatch(start.name, start.hook_seconds, self._hang, stacks=start.stacks)
 
         def begin() -> None:
             self._handler = prepare(serve_worker, start)
@@ -113,9 +125,7 @@ class _Actor:
         handler = self._handler
         if handler is None:
             return False, "it has not been started"
-        return self._watched(
-            lambda: trace.moments() if name == "trace" else handler(name, args), CALL_SECONDS
-        )
+        return self._watched(lambda: handler(name, args), CALL_SECONDS)
 
     def _watched(self, work: Callable[[], Any], seconds: float) -> tuple[bool, Any]:
         assert self._watch is not None
@@ -123,7 +133,7 @@ class _Actor:
             try:
                 answer = work()
                 pickle.dumps(answer)  # what does not travel would be Ray's error, without a name
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - sent to the engine core, which raises it
+            except BaseException as error:  # noqa: BLE001 - sent to the engine core, which raises it
                 return False, failure_text(error)
             return True, answer
 
@@ -158,6 +168,7 @@ class RayWorkers:
         self._ray = _ray()
         self._watches: list[Any] = []
         self._actors: list[Any] = []
+        self._silences: list[Silence] = []
         self._started_ray = not parent.ray_address
         self._connect(parent)
         try:
@@ -192,49 +203,46 @@ class RayWorkers:
         )(_Actor)
         self._actors = [made.remote() for _ in range(size)]
         places = self._get([actor.place.remote(key) for actor in self._actors], "place", START_SECONDS)
-        order = sorted(range(size), key=lambda number: (places[number][2], places[number]))
+        order = sorted(range(size), key=lambda number: (places[number].address, places[number]))
         self._actors = [self._actors[number] for number in order]
         places = [places[number] for number in order]
-        nodes = [node for node, _, _ in places]
+        nodes = [place.node for place in places]
         pickled = pickle_config(config)
-        trace.step("the config is pickled")
-        where = self._meeting(parent, nodes, places[0][2])
+        where = self._meeting(parent, nodes, places[0].address)
+        starts = [
+            attrs.evolve(
+                parent.of_worker(pickled, rank, nodes[:rank].count(nodes[rank]), where), lifeline=None
+            )
+            for rank in range(size)
+        ]
+        self._silences = [
+            Silence(start.name, place.number, start.stacks)
+            for start, place in zip(starts, places, strict=True)
+            if place.node == self._node()
+        ]
         self._watches = [actor.hung.options(concurrency_group="watch").remote() for actor in self._actors]
         self._ask_each(
             "start",
-            [
-                (
-                    attrs.evolve(
-                        parent,
-                        process=Process.WORKER,
-                        config=pickled,
-                        seconds=START_SECONDS,
-                        instance=rank,
-                        local_rank=nodes[:rank].count(nodes[rank]),
-                        init_method=where,
-                        lifeline=None,
-                        own_session=False,
-                    ),
-                    visible_on(platform, places, nodes[rank]),
-                )
-                for rank in range(size)
-            ],
+            [(start, visible_on(platform, places, node)) for start, node in zip(starts, nodes, strict=True)],
         )
 
     def _meeting(self, parent: ChildStart, nodes: Sequence[str], address: str) -> str:
         """Return where the ranks meet: in a file on one machine, at a port of the first rank's otherwise."""
         if len(nodes) == 1:
             return ""
-        if set(nodes) == {str(self._ray.get_runtime_context().get_node_id())}:
+        if set(nodes) == {self._node()}:
             return (Path(parent.folder) / "ranks").as_uri()
         (port,) = self._get([self._actors[0].free_port.remote()], "free_port", CALL_SECONDS)
         return f"tcp://{address}:{port}"
+
+    def _node(self) -> str:
+        return str(self._ray.get_runtime_context().get_node_id())
 
     def ask(self, name: str, *args: Any) -> list[Any]:
         """Return what each worker answers, the first rank first.
 
         Args:
-            name: a method of `InProcessExecutor`, or `trace`.
+            name: a method of `InProcessExecutor`.
             *args: its arguments, which are pickled.
 
         Raises:
@@ -256,9 +264,13 @@ class RayWorkers:
             ProcessFailed: a worker died, hung, or answered that it failed.
         """
         left, watches = list(asked), self._watches
+        until = time.monotonic() + seconds
         while left:
-            done, _ = self._ray.wait([*left, *watches], num_returns=1, timeout=seconds)
-            if not done:
+            done, _ = self._ray.wait([*left, *watches], num_returns=1, timeout=POLL_SECONDS)
+            for cause in (one.cause() for one in self._silences if not done):
+                if cause:
+                    raise ProcessFailed(cause)
+            if not done and time.monotonic() > until:
                 raise ProcessFailed(f"the worker processes did not answer {name!r} within {seconds:g} s")
             for one in done:
                 rank = (watches if one in watches else list(asked)).index(one)
@@ -288,15 +300,15 @@ def _name(rank: int) -> str:
     return f"worker {rank}" if rank else "worker"
 
 
-def visible_on(platform: Platform, places: Sequence[tuple[str, list[str], str]], node: str) -> dict[str, str]:
+def visible_on(platform: Platform, places: Sequence[Place], node: str) -> dict[str, str]:
     """Let each worker of a node see the devices of all of them, so that its local rank chooses its own.
 
     Args:
         platform: names the variable.
-        places: of each rank: node, devices, address.
+        places: of each rank.
         node: the node.
     """
-    devices = [device for where, given, _ in places for device in given if where == node]
+    devices = [device for place in places for device in place.devices if place.node == node]
     return {platform.device_control_env_var: ",".join(devices)} if devices else {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -9,7 +10,9 @@ import time
 from typing import Any
 
 from platform_abc.config import EngineConfig
-from reference_engine.child import ChildStart, Handler
+from reference_engine import trace
+from reference_engine.child_side import Loop, answer_calls
+from reference_engine.child_start import ChildStart
 
 
 class Unreadable:
@@ -19,12 +22,14 @@ class Unreadable:
         return int, ("no number",)
 
 
-def serve_all(config: EngineConfig, start: ChildStart) -> Handler:
+def serve_all(config: EngineConfig, start: ChildStart) -> Loop:
     """Answer, raise, die or hang, as asked."""
 
     def answer(name: str, args: tuple[Any, ...]) -> Any:
         if name == "echo":
             return (config.instance_id, *args)
+        if name == "trace":
+            return trace.moments()
         if name == "raise":
             raise ValueError("seeded fault")
         if name == "exit":
@@ -39,9 +44,9 @@ def serve_all(config: EngineConfig, start: ChildStart) -> Handler:
             time.sleep(600)
         return None
 
-    return answer
+    return functools.partial(answer_calls, answer)
 
 
-def serve_nothing(config: EngineConfig, start: ChildStart) -> Handler:
+def serve_nothing(config: EngineConfig, start: ChildStart) -> Loop:
     """Fail while starting."""
     raise RuntimeError("no device today")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from platform_abc.resolution_report import ResolutionReport
 
 # The engine computes with torch, so without it there is nothing here to test.
 collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
@@ -35,3 +38,13 @@ def use_platform(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]
     yield use
     platforms.reset_current_platform()
     selector.clear_cache()
+
+
+@pytest.fixture
+def report(monkeypatch: pytest.MonkeyPatch) -> ResolutionReport:
+    """Return how this process has resolved the CPU platform."""
+    import platforms
+
+    monkeypatch.setenv("PLATFORM_ABC_TARGET_DEVICE", "cpu")
+    platforms.reset_current_platform()
+    return platforms.resolution_report()

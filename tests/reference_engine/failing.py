@@ -7,14 +7,45 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 VARIABLE = "TESTS_SPOILED_HOOK"
-"""`{"hook": …, "how": "raise" | "hang" | "nonsense" | "kill", "process": …}` as JSON; `late raise`
-and so on spare the first calls."""
+"""`{"hook": …, "how": …, "process": …}` as JSON, `how` one of `WAYS` or `nonsense`; `late raise` and so on spare the
+first calls."""
+
+
+class Unusual(BaseException):
+    """What `except Exception` lets pass, and what cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise SystemExit(9)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+def _hang() -> None:
+    while True:
+        time.sleep(60)
+
+
+WAYS: dict[str, Callable[[], object]] = {
+    "raise": lambda: _raise(KeyError("seeded")),
+    "interrupt": lambda: _raise(KeyboardInterrupt()),
+    "unusual": lambda: _raise(Unusual()),
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "hang": _hang,
+    # Python's own matching of patterns keeps the interpreter until it has tried all ways to fail.
+    "keep": lambda: re.match(r"(a+)+$", "a" * 60 + "b"),
+    "nonsense": lambda: None,
+}
 
 
 def process_name() -> str:
@@ -42,12 +73,7 @@ def spoil() -> None:
         calls.append(1)
         if wanted["how"] != how and len(calls) < 20:
             return fine(*args, **kwargs)
-        if how == "raise":
-            raise KeyError("seeded")
-        if how == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-        while how == "hang":
-            time.sleep(60)
+        WAYS[how]()
         return object()
 
     setattr(CpuPlatform, name, classmethod(hook))

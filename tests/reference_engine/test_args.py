@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
 import pytest
 
-from reference_engine.args import EngineArgs, make_parser, parse_args
+from reference_engine.args import EngineArgs, add_cli_args
 
 Use = Callable[..., Any]
+
+
+def parse_args(argv: Sequence[str]) -> EngineArgs:
+    """Read a command line."""
+    return EngineArgs.from_cli_args(add_cli_args(argparse.ArgumentParser()).parse_args(argv))
 
 
 def test_defaults_of_the_parser_are_those_of_the_arguments(use_platform: Use) -> None:
@@ -74,7 +79,7 @@ def test_the_platform_gets_the_finished_parser_and_may_extend_it(use_platform: U
             parser.set_defaults(seed=42)
 
     use_platform(pre_register_and_update=extend)
-    namespace = make_parser().parse_args(["--vendor-flag", "4"])
+    namespace = add_cli_args(argparse.ArgumentParser()).parse_args(["--vendor-flag", "4"])
     assert namespace.vendor_flag == 4
     assert EngineArgs.from_cli_args(namespace).seed == 42
     assert "vendor_flag" not in {field.name for field in attrs.fields(EngineArgs)}
@@ -88,5 +93,5 @@ def test_a_hook_that_fails_on_the_parser_is_named(use_platform: Use) -> None:
 
     use_platform(pre_register_and_update=fails)
     with pytest.raises(RuntimeError, match="seeded") as caught:
-        make_parser()
+        add_cli_args(argparse.ArgumentParser())
     assert "pre_register_and_update of ChangedPlatform" in caught.value.__notes__[0]

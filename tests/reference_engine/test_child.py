@@ -10,24 +10,22 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
-import attrs
 import pytest
 
 from platform_abc.config import EngineConfig
 from platform_abc.resolution_report import ResolutionReport
 from platform_abc.timeline import Process
-from reference_engine.child import Child, ChildStart, ProcessFailed, pickle_config
+from reference_engine.child import Child, ProcessFailed, gather
+from reference_engine.child_start import ChildStart, pickle_config
 from tests.reference_engine.children import serve_all, serve_nothing
 
 
-@pytest.fixture
-def report(monkeypatch: pytest.MonkeyPatch) -> ResolutionReport:
-    import platforms
-
-    monkeypatch.setenv("PLATFORM_ABC_TARGET_DEVICE", "cpu")
-    platforms.reset_current_platform()
-    return platforms.resolution_report()
+def call(child: Child, name: str, *args: Any, seconds: float = 60) -> Any:
+    """Ask a child and wait for its answer."""
+    child.send(name, args, seconds)
+    return gather([child], name, seconds)[0]
 
 
 def start_of(report: ResolutionReport, config: EngineConfig | None = None) -> ChildStart:
@@ -40,31 +38,31 @@ def start_of(report: ResolutionReport, config: EngineConfig | None = None) -> Ch
 def test_a_child_answers_and_ends_with_its_parent(report: ResolutionReport) -> None:
     """The config arrives, an exception is told and survived, and nothing is left behind."""
     child = Child(serve_all, start_of(report)).ready()
-    assert child.call("echo", 1, "two") == ("me", 1, "two")
+    assert call(child, "echo", 1, "two") == ("me", 1, "two")
     with pytest.raises(ProcessFailed, match="(?s)worker process failed in 'raise'.*ValueError: seeded fault"):
-        child.call("raise")
-    assert child.call("echo") == ("me",)
-    names = [seen.name for seen in child.call("trace")]
+        call(child, "raise")
+    assert call(child, "echo") == ("me",)
+    names = [seen.name for seen in call(child, "trace")]
     assert names[-2:] == ["general plugins", "log_warnings"]
     child.close()
     assert not child.alive
     assert multiprocessing.active_children() == []
     with pytest.raises((ProcessFailed, OSError)):
-        child.call("echo")
+        call(child, "echo")
 
 
 def test_a_child_that_exits_or_is_killed_is_named(report: ResolutionReport) -> None:
     """Status 0 without an answer is a failure too, and so is a signal."""
     child = Child(serve_all, start_of(report)).ready()
     with pytest.raises(ProcessFailed, match="worker process ended with status 0 without an answer to 'exit'"):
-        child.call("exit")
+        call(child, "exit")
     child.close()
     child = Child(serve_all, start_of(report)).ready()
     assert child.pid is not None
     kill = threading.Timer(0.5, os.kill, (child.pid, signal.SIGKILL))
     kill.start()
     with pytest.raises(ProcessFailed, match="ended on signal 9 without an answer to 'hang'"):
-        child.call("hang")
+        call(child, "hang")
     child.close()
 
 
@@ -74,9 +72,9 @@ def test_a_child_that_hangs_says_where_and_answers_nothing_later(report: Resolut
     with pytest.raises(
         ProcessFailed, match=r"(?s)no end within 0\.3 s; it was here:.*children\.py.* in answer"
     ):
-        child.call("hang", seconds=0.3)
+        call(child, "hang", seconds=0.3)
     with pytest.raises(ProcessFailed, match="without an answer to 'echo'"):
-        child.call("echo")
+        call(child, "echo")
     child.close()
     assert not child.alive
 
@@ -90,9 +88,9 @@ def test_a_child_that_cannot_even_say_where_is_given_up(
     assert child.pid is not None
     os.kill(child.pid, signal.SIGSTOP)
     with pytest.raises(ProcessFailed, match=r"did not answer 'echo' within 0\.3 s"):
-        child.call("echo", seconds=0.3)
+        call(child, "echo", seconds=0.3)
     with pytest.raises(ProcessFailed, match="ended on signal 9 without an answer to 'echo'"):
-        child.call("echo")
+        call(child, "echo")
     child.close()
     assert not child.alive
 
@@ -103,14 +101,14 @@ def test_answers_that_cannot_travel_and_exits_are_failures_that_the_child_surviv
     """What does not pickle, what does not unpickle, and `sys.exit` are told; unpickled garbage ends it."""
     child = Child(serve_all, start_of(report)).ready()
     with pytest.raises(ProcessFailed, match="failed in 'lock': its answer does not pickle: TypeError"):
-        child.call("lock")
+        call(child, "lock")
     with pytest.raises(ProcessFailed, match="failed in 'leave': SystemExit: 3"):
-        child.call("leave")
+        call(child, "leave")
     with pytest.raises(ProcessFailed, match="arguments of 'echo' cannot be sent to the worker process"):
-        child.call("echo", threading.Lock())
-    assert child.call("echo", 1) == ("me", 1)
+        call(child, "echo", threading.Lock())
+    assert call(child, "echo", 1) == ("me", 1)
     with pytest.raises(ProcessFailed, match="answer of the worker process to 'unreadable' cannot be read"):
-        child.call("unreadable")
+        call(child, "unreadable")
     child.close()
 
 
@@ -118,9 +116,11 @@ SCRIPT = """
 import sys, time
 from platform_abc.config import EngineConfig
 from platform_abc.timeline import Process
-from reference_engine.child import Child, ChildStart, pickle_config
+from reference_engine.child import Child
+from reference_engine.child_start import ChildStart, pickle_config
 import platforms
 from tests.reference_engine.children import serve_all
+from tests.reference_engine.test_child import call
 
 def start():
     report = platforms.resolution_report().to_json()
@@ -161,7 +161,7 @@ def test_a_child_that_hangs_ends_after_its_parent_was_killed(tmp_path: Path) -> 
     """No process is left behind, whatever it was doing."""
     process = script(
         tmp_path,
-        "if __name__ == '__main__':\n    c = start()\n    print(c.pid, flush=True)\n    c.call('hang')\n",
+        "if __name__ == '__main__':\n    c = start()\n    print(c.pid, flush=True)\n    call(c, 'hang')\n",
     )
     assert process.stdout is not None
     number = int(process.stdout.readline())
@@ -189,29 +189,3 @@ def test_a_child_that_cannot_start_says_why(report: ResolutionReport) -> None:
     with pytest.raises(ProcessFailed, match="(?s)failed in 'start'.*RuntimeError: no device today"):
         Child(serve_nothing, start_of(report)).ready()
     assert multiprocessing.active_children() == []
-
-
-def test_a_child_refuses_to_work_on_another_platform(report: ResolutionReport) -> None:
-    """It names both platforms and the variable that differs."""
-    variables = {**report.variables, "PLATFORM_ABC_TARGET_DEVICE": "auto"}
-    other = attrs.evolve(report, chosen="vendor.Platform", variables=variables)
-    with pytest.raises(ProcessFailed, match=r"(?s)vendor\.Platform.*PLATFORM_ABC_TARGET_DEVICE"):
-        Child(serve_all, start_of(other)).ready()
-
-
-def test_a_config_that_became_invalid_is_refused_on_receipt(report: ResolutionReport) -> None:
-    """What slipped past the front end is found in the next process, by field."""
-    config = EngineConfig()
-    vars(config.cache_config)["block_size"] = 0
-    with pytest.raises(ProcessFailed, match=r"cache_config\.block_size = 0.*the process that sent it"):
-        Child(serve_all, start_of(report, config)).ready()
-
-
-def test_a_config_that_does_not_pickle_names_the_path() -> None:
-    """A lock or a lambda that a hook put there is told by its path."""
-    config = EngineConfig()
-    config.additional_config = {"a": {"fine": 1, "lock": threading.Lock()}}
-    vars(config.parallel_config)["held"] = threading.Lock()
-    where = r"parallel_config\.held, additional_config\.a\.lock does not pickle"
-    with pytest.raises(TypeError, match=where):
-        pickle_config(config)

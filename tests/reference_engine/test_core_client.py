@@ -151,13 +151,21 @@ def test_sys_exit_in_a_hook_is_a_failure_of_the_engine(use_platform: Use) -> Non
 
     use_platform(check_and_update_config=leaves)
     with pytest.raises(
-        EngineFailed, match=r"hook check_and_update_config of ChangedPlatform called sys\.exit\(3\)"
+        EngineFailed,
+        match=r"hook check_and_update_config of ChangedPlatform raised SystemExit: 3, in the front end",
     ):
         Engine(EngineArgs(dtype="float32"))
     use_platform(validate_request=leaves)
     with Engine(EngineArgs(dtype="float32")) as engine:
         (result,) = engine.generate([[1]])
     assert "validate_request of ChangedPlatform raised SystemExit: 3" in result.error
+
+
+class Nameless:
+    """What cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise OSError("gone")
 
 
 class Unreadable(list[int]):
@@ -182,6 +190,8 @@ def test_no_prompt_ends_the_engine(use_platform: Use) -> None:
         Unreadable([1]),
         object(),
         {1: 2},
+        Nameless(),
+        [Nameless()],
     ]
     with Engine(EngineArgs(dtype="float32")) as engine:
         results = engine.generate([[1], *bad, [2]], SamplingParams(max_tokens=2))

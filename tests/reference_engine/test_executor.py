@@ -20,42 +20,42 @@ class Saying:
 
     def __init__(self, answer: object) -> None:
         self.answer = answer
+        self.rank = 0
 
     def __getattr__(self, name: str) -> Callable[..., object]:
         return lambda *_: self.answer
 
 
-def executor_of(monkeypatch: pytest.MonkeyPatch, answer: object) -> InProcessExecutor:
-    start: Any = lambda _config, log: Saying(answer)  # noqa: E731
-    monkeypatch.setattr("reference_engine.executor.start_worker", start)
-    return InProcessExecutor(EngineConfig())
+def executor_of(answer: object) -> InProcessExecutor:
+    worker: Any = Saying(answer)
+    return InProcessExecutor(EngineConfig(), worker)
 
 
 @pytest.mark.parametrize("answer", [None, 3, {"layers.0": "spec"}])
-def test_specs_are_a_mapping_of_specs(monkeypatch: pytest.MonkeyPatch, answer: object) -> None:
+def test_specs_are_a_mapping_of_specs(answer: object) -> None:
     """The error names the method and the worker's class."""
     with pytest.raises(TypeError, match="get_kv_cache_spec of Saying returned .*, expected a mapping"):
-        executor_of(monkeypatch, answer).kv_cache_spec()
-    assert executor_of(monkeypatch, {}).kv_cache_spec() == {}
+        executor_of(answer).kv_cache_spec()
+    assert executor_of({}).kv_cache_spec() == {}
 
 
 @pytest.mark.parametrize("answer", [None, -1, 1.5, True])
-def test_memory_is_a_number_of_bytes(monkeypatch: pytest.MonkeyPatch, answer: object) -> None:
+def test_memory_is_a_number_of_bytes(answer: object) -> None:
     """The error names the method and the worker's class."""
     with pytest.raises(TypeError, match="determine_available_memory of Saying returned"):
-        executor_of(monkeypatch, answer).available_memory()
-    assert executor_of(monkeypatch, 7).available_memory() == 7
+        executor_of(answer).available_memory()
+    assert executor_of(7).available_memory() == 7
 
 
 @pytest.mark.parametrize(
     "answer", [None, {}, StepOutput(next_token_ids={}), StepOutput(next_token_ids={"a": -1})]
 )
-def test_a_step_gives_a_token_for_each_request(monkeypatch: pytest.MonkeyPatch, answer: object) -> None:
+def test_a_step_gives_a_token_for_each_request(answer: object) -> None:
     """The error names the method and the worker's class."""
     with pytest.raises(TypeError, match="execute_model of Saying returned .*, expected a StepOutput with"):
-        executor_of(monkeypatch, answer).execute(REQUESTS)
+        executor_of(answer).execute(REQUESTS)
     right = StepOutput(next_token_ids={"a": 5})
-    assert executor_of(monkeypatch, right).execute(REQUESTS) is right
+    assert executor_of(right).execute(REQUESTS) is right
 
 
 def test_more_workers_than_one_are_refused() -> None:

@@ -184,10 +184,14 @@ def test_workers_of_a_node_see_all_its_devices(use_platform: Use) -> None:
     from reference_engine import ray_executor
 
     platform = use_platform(device_control_env_var="CHIP_VISIBLE")
-    places = [("a", ["2"], ""), ("a", ["0"], ""), ("b", ["1"], "")]
+    places = [
+        ray_executor.Place("a", devices=["2"]),
+        ray_executor.Place("a", devices=["0"]),
+        ray_executor.Place("b", devices=["1"]),
+    ]
     assert ray_executor.visible_on(platform, places, "a") == {"CHIP_VISIBLE": "2,0"}
     assert ray_executor.visible_on(platform, places, "b") == {"CHIP_VISIBLE": "1"}
-    assert ray_executor.visible_on(platform, [("a", [], "")], "a") == {}
+    assert ray_executor.visible_on(platform, [ray_executor.Place("a")], "a") == {}
 
 
 @pytest.mark.parametrize("which", ["engine core", "worker"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from platform_abc.errors import ConfigError
 from platform_abc.requests import SamplingParams
 from platform_abc.types import DeviceCapability
 from reference_engine import quantization
-from reference_engine.args import EngineArgs, make_parser
+from reference_engine.args import EngineArgs, add_cli_args
 from reference_engine.engine import Engine
 from tests.reference_engine.components import Rounded
 
@@ -99,7 +100,9 @@ def test_a_plugin_registers_a_method_before_the_command_line_is_read(use_platfor
     use_platform(pre_register_and_update=register, supported_quantization=["rounded"])
     try:
         args = EngineArgs.from_cli_args(
-            make_parser().parse_args(["--quantization", "rounded", "--dtype", "float32"])
+            add_cli_args(argparse.ArgumentParser()).parse_args(
+                ["--quantization", "rounded", "--dtype", "float32"]
+            )
         )
         with Engine(args) as engine:
             assert engine.generate([[1]], SamplingParams(max_tokens=2))[0].tokens

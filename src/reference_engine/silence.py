@@ -1,0 +1,119 @@
+"""What a parent finds out about a child that cannot speak: it is stopped, or native code keeps its interpreter.
+
+The child's watch has the standard library dump all stacks into a file, from a thread that needs no interpreter, unless
+the watch itself says in time that it is still there. So only a process whose Python stands still writes there, and
+what counts is whether a hook is on its stacks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import CodeType
+from typing import Final
+
+POLL_SECONDS: Final = 0.5
+"""Time between two looks of the parent."""
+
+STOPPED_SECONDS: Final = 5.0
+"""So long a process is stopped before it is given up."""
+
+_DUMP: Final = "Timeout ("
+_FRAME: Final = re.compile(r'  File "(.*)", line (\d+) in (.*)')
+
+
+class StackFile:
+    """The child's side: the file into which its stacks are dumped when it stands still.
+
+    Args:
+        path: the file; it is made.
+        seconds: longest time that a hook may take.
+    """
+
+    def __init__(self, path: Path, seconds: float) -> None:
+        self._file = path.open("w")
+        self._seconds = seconds
+        self._hooks: Mapping[CodeType, str] = {}
+        self._size = 0
+
+    def renew(self, platform: str, hooks: Mapping[CodeType, str]) -> None:
+        """Put off the next dump: this process does not stand still.
+
+        Args:
+            platform: class of the platform.
+            hooks: the code of each hook, and its name.
+        """
+        faulthandler.cancel_dump_traceback_later()
+        if hooks != self._hooks or os.fstat(self._file.fileno()).st_size != self._size:
+            table = [[*_place(code), name] for code, name in hooks.items()]
+            self._file.seek(0)
+            self._file.truncate()
+            json.dump({"platform": platform, "seconds": self._seconds, "hooks": table}, self._file)
+            self._file.write("\n")
+            self._file.flush()
+            self._hooks, self._size = hooks, self._file.tell()
+        # Two dumps in a time: a single one may also come from a machine that was asleep.
+        faulthandler.dump_traceback_later(self._seconds / 2, repeat=True, file=self._file)
+
+
+def _place(code: CodeType) -> tuple[str, str, int, int]:
+    lines = [line for _, _, line in code.co_lines() if line]
+    return code.co_filename, code.co_name, code.co_firstlineno, max(lines, default=code.co_firstlineno)
+
+
+class Silence:
+    """The parent's side: looks at one child from outside, some times a second while it does not answer.
+
+    Args:
+        process: its name, for messages.
+        number: its number.
+        stacks: the file of its `StackFile`; None if it has none.
+    """
+
+    def __init__(self, process: str, number: int, stacks: Path | None) -> None:
+        self._process = process
+        self._state = Path(f"/proc/{number}/stat")
+        self._stacks = stacks
+        self._stopped = 0
+
+    def cause(self) -> str:
+        """Return why the process will not answer; empty if it may still do so."""
+        # Looks are counted, not seconds: a parent that was stopped together with its child knows of none.
+        self._stopped = self._stopped + 1 if self._is_stopped() else 0
+        if self._stopped * POLL_SECONDS >= STOPPED_SECONDS:
+            return f"the {self._process} process is stopped, since {STOPPED_SECONDS:g} s or more"
+        return self._stands_still()
+
+    def _is_stopped(self) -> bool:
+        with contextlib.suppress(OSError):
+            return self._state.read_text().rpartition(")")[2].split()[0] == "T"
+        return False
+
+    def _stands_still(self) -> str:
+        text = ""
+        if self._stacks is not None:
+            with contextlib.suppress(OSError):
+                text = self._stacks.read_text(errors="replace")
+        head, *dumps = text.split(_DUMP)
+        hooks = {_outermost_hook(head, dump) for dump in dumps[-2:]}
+        if len(dumps) < 2 or len(hooks) > 1 or not (hook := hooks.pop()):
+            return ""
+        return (
+            f"the {self._process} process hangs: {hook} and keeps the interpreter; "
+            f"it was here, the latest call first:\n{dumps[-1].partition(chr(10))[2].rstrip()}"
+        )
+
+
+def _outermost_hook(head: str, dump: str) -> str:
+    known = json.loads(head)
+    found = ""
+    for file, line, function in _FRAME.findall(dump):
+        for where, name, first, last, hook in known["hooks"]:
+            if (where, name) == (file, function) and first <= int(line) <= last:
+                found = f"hook {hook} of {known['platform']} did not return within {known['seconds']:g} s"
+    return found
