@@ -289,3 +289,14 @@ def _running(group: int) -> list[str]:
         if not left or time.monotonic() > until:
             return left
         time.sleep(0.1)
+
+
+def test_an_error_whose_text_cannot_be_read_has_a_line() -> None:
+    """A plugin's exception may raise when it is printed; its type is still told."""
+    from reference_engine.cli import one_line
+
+    class Mute(RuntimeError):
+        def __str__(self) -> str:
+            raise KeyError("no text")
+
+    assert one_line(Mute()) == "Mute: (its text cannot be read)"
