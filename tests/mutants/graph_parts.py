@@ -20,7 +20,7 @@ class Passes(StaticGraphWrapper):
 
 
 class Replays(StaticGraphWrapper):
-    """Computes in memory that it keeps for each shape, as a captured graph does."""
+    """Computes in memory that it keeps for each shape, as a captured graph does; other arguments it does not follow."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -32,6 +32,8 @@ class Replays(StaticGraphWrapper):
         if not self.is_on():
             return self.runnable(*args, **kwargs)
         named = inspect.signature(self.runnable).bind(*args, **kwargs).arguments
+        if not all(isinstance(one, torch.Tensor) for one in named.values()):
+            return self.runnable(*args, **kwargs)
         key = self.key(named)
         if key not in self.kept:
             self.kept[key] = {name: self.first(name, one) for name, one in named.items()}
@@ -51,7 +53,9 @@ class Replays(StaticGraphWrapper):
 
     def key(self, named: dict[str, torch.Tensor]) -> Hashable:
         """Return what a graph is found by."""
-        return tuple(one.data_ptr() if self.stays(name) else tuple(one.shape) for name, one in named.items())
+        return current_graph_step(), *(
+            one.data_ptr() if self.stays(name) else (tuple(one.shape), one.dtype) for name, one in named.items()
+        )
 
     def first(self, name: str, one: torch.Tensor) -> torch.Tensor:
         """Return what the graph reads."""

@@ -33,6 +33,7 @@ class Plain(PunicaWrapperBase):
         slots: Sequence[int],
     ) -> torch.Tensor | None:
         """Fill each slice of `y`, by slots."""
+        y.zero_()
         for number, stack in enumerate(stacks):
             for row, slot in enumerate(slots):
                 if slot >= 0:
