@@ -212,7 +212,9 @@ def _window(shape: Shape) -> Sequence[Case]:
     for two, past in ((one, 2 * size + 1), (one, 3 * size), (other, 3 * size + 2)):
         # The window begins in a later block than the first.
         cases += [
-            with_past("a decode step, blocks past the window", two, Step((Ask("a", table, past=past, new=1),))),
+            with_past(
+                "a decode step, blocks past the window", two, Step((Ask("a", table, past=past, new=1),))
+            ),
             with_past("a chunk, blocks past the window", two, Step((Ask("a", table, past=past, new=3),))),
         ]
     return [

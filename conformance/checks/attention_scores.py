@@ -79,7 +79,9 @@ for _rule in RULES:
     register(_rule)
 
 
-_NON_CAUSAL: Final = "Where `causal` of a step's metadata is False, a token attends to all tokens of its request."
+_NON_CAUSAL: Final = (
+    "Where `causal` of a step's metadata is False, a token attends to all tokens of its request."
+)
 _MASK: Final = "Leave the mask out where `causal` is False; or let `supports_non_causal` say no."
 
 

@@ -34,7 +34,19 @@ def problem(shape: Shape) -> Case:
 
 
 def _of_groups(ctx: CheckContext, shape: Shape) -> Iterator[Shape]:
-    for heads, kv_heads in ((1, 1), (2, 2), (4, 1), (8, 1), (8, 4), (6, 2), (16, 2), (3, 3), (5, 1), (24, 1), (40, 2)):
+    for heads, kv_heads in (
+        (1, 1),
+        (2, 2),
+        (4, 1),
+        (8, 1),
+        (8, 4),
+        (6, 2),
+        (16, 2),
+        (3, 3),
+        (5, 1),
+        (24, 1),
+        (40, 2),
+    ):
         yield attrs.evolve(shape, heads=heads, kv_heads=kv_heads)
 
 

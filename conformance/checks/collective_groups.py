@@ -6,7 +6,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from conformance.checks.collectives import JOINED, LIMIT, MADE, PICKER, communicator_cls, join, judge_ends, ranks_of
+from conformance.checks.collectives import (
+    JOINED,
+    LIMIT,
+    MADE,
+    PICKER,
+    communicator_cls,
+    join,
+    judge_ends,
+    ranks_of,
+)
 from conformance.context import CheckContext, kind_of, short
 from conformance.model import Level, Violation
 from conformance.numeric.attention_run import part_fails
@@ -18,8 +27,12 @@ if TYPE_CHECKING:
     import torch
 
 _ALONE: Final = "In a group of one rank each collective gives what it is given, at once."
-_ALONE_HINT: Final = "Return the input where `world_size` is 1, before anything is sent, divided or looked up."
-_SECOND: Final = "Ranks are those of the group that a communicator was made over, and groups do not share what they keep."
+_ALONE_HINT: Final = (
+    "Return the input where `world_size` is 1, before anything is sent, divided or looked up."
+)
+_SECOND: Final = (
+    "Ranks are those of the group that a communicator was made over, and groups do not share what they keep."
+)
 _SECOND_HINT: Final = (
     "Keep the group, the rank and buffers on the instance, and take `rank_in_group` of this group: not a rank of the "
     "process, and nothing of the class."
@@ -82,7 +95,13 @@ def _fails(ctx: CheckContext, cls: type, method: str, says: str, did: str, hint:
     group="pickers",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=(*JOINED, "collectives.all-reduce", "collectives.all-gather", "collectives.gather", "collectives.broadcast"),
+    needs=(
+        *JOINED,
+        "collectives.all-reduce",
+        "collectives.all-gather",
+        "collectives.gather",
+        "collectives.broadcast",
+    ),
     why="A process is in several groups at once, tensor, pipeline and data parallel, with another rank in each.",
     hint=_SECOND_HINT,
 )

@@ -61,6 +61,12 @@ JOINED: Final = (*MADE, "collectives.start")
 
 
 def communicator_cls(ctx: CheckContext) -> type:
+    """The class that the platform names.
+
+    Raises:
+        Skip: the device is not here.
+        Unsupported: it names none.
+    """
     ctx.need_device()
     name = asked(ctx, PICKER)
     if not name:

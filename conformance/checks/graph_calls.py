@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 _NEEDS: Final = (*STARTED, "graphs.replay", "graphs.shapes")
 _NESTED: Final = "Tensors within mappings, sequences and attrs objects are inputs, and answers, like others."
-_BAKED: Final = "A graph is replayed for the numbers, the dtypes and the shape of the step that it was captured for."
+_BAKED: Final = (
+    "A graph is replayed for the numbers, the dtypes and the shape of the step that it was captured for."
+)
 _APART: Final = "Each wrapper replays what was captured of its own callable."
 _RAISED: Final = "What the callable raises reaches the caller, and the next step runs as if nothing had been."
 
@@ -125,9 +127,7 @@ def structures(ctx: CheckContext) -> None:
                 )
 
 
-_BAKED_HINT: Final = (
-    "Put all that is no tensor into the key by which a graph is found, with each tensor's dtype and the step's `batch`."
-)
+_BAKED_HINT: Final = "Put all that is no tensor into the key by which a graph is found, with each tensor's dtype and the step's `batch`."
 
 
 @check(
@@ -145,7 +145,7 @@ def keys(ctx: CheckContext) -> None:
 
     from platform_abc.components.graph import current_graph_step
 
-    def step(x: torch.Tensor, factor: float, name: str = "") -> torch.Tensor:
+    def step(x: torch.Tensor, factor: float = 2.0, name: str = "") -> torch.Tensor:
         now = current_graph_step()
         adapters = now is not None and now.batch is not None and now.batch.has_lora
         return x * factor + (10 if adapters else 0) + len(name)
@@ -166,17 +166,18 @@ def keys(ctx: CheckContext) -> None:
             continue
         x = _drawn(ctx, number).to(dtype)
 
-        def call(x: torch.Tensor = x, factor: float = factor, name: str = name) -> Any:
-            return wrapper(x, factor, name=name)
+        more: dict[str, Any] = {} if factor == 2.0 else {"factor": factor}
+        more.update({"name": name} if name else {})
+
+        def call(x: torch.Tensor = x, more: dict[str, Any] = more) -> Any:
+            return wrapper(x, **more)
 
         gap = _gap(
             guarded(ctx, cls, _full(), 4, call, has_lora=adapters),
             x * factor + (10 if adapters else 0) + len(name),
         )
         if gap:
-            raise _fails(
-                ctx, cls, _BAKED, f"in call {number}, with {words}, the answer {gap}", _BAKED_HINT
-            )
+            raise _fails(ctx, cls, _BAKED, f"in call {number}, with {words}, the answer {gap}", _BAKED_HINT)
 
 
 _APART_HINT: Final = "Keep graphs, inputs and answers on the instance, not on the class or in the module."
@@ -208,9 +209,7 @@ def several(ctx: CheckContext) -> None:
             def call(wrapper: Any = wrapper, x: torch.Tensor = x) -> Any:
                 return wrapper(x)
 
-            told.append(
-                (f"wrapper {number} in turn {turn}", guarded(ctx, cls, _full(), 4, call), one(x))
-            )
+            told.append((f"wrapper {number} in turn {turn}", guarded(ctx, cls, _full(), 4, call), one(x)))
     for words, got, right in told:
         gap = _gap(got, right)
         if gap:
@@ -261,7 +260,9 @@ def errors(ctx: CheckContext) -> None:
 
             gap = _gap(guarded(ctx, cls, mode, 4, call), x + 1)
             if gap:
-                did = f"{where}, in call {number} after one in which the callable had raised, the answer {gap}"
+                did = (
+                    f"{where}, in call {number} after one in which the callable had raised, the answer {gap}"
+                )
                 raise _fails(ctx, cls, _RAISED, did, _RAISED_HINT)
 
 

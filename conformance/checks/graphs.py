@@ -115,9 +115,7 @@ def _shown(tensor: torch.Tensor) -> str:
     return short([round(float(one), 4) for one in tensor.flatten()[:3]])
 
 
-def guarded(
-    ctx: CheckContext, cls: type, mode: Any, rows: int, call: Callable[[], Any], **batch: Any
-) -> Any:
+def guarded(ctx: CheckContext, cls: type, mode: Any, rows: int, call: Callable[[], Any], **batch: Any) -> Any:
     """Call a wrapper in a step.
 
     Args:

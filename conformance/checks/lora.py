@@ -50,6 +50,12 @@ Problem = Callable[[Driver], Iterator[Answer]]
 
 
 def wrapper_cls(ctx: CheckContext) -> type:
+    """The class that the platform names.
+
+    Raises:
+        Skip: the device is not here.
+        Unsupported: it names none.
+    """
     ctx.need_device()
     name = asked(ctx, PICKER)
     if not name:

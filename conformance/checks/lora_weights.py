@@ -41,7 +41,9 @@ _METHOD: Final = "add_lora_linear"
 _SHAPES_SAY: Final = f"`{_METHOD}` takes any rank, any number of inputs, outputs and tokens."
 _SHAPES_HINT: Final = "Round up where a kernel wants a power of 2, mask the rest, and walk through all tiles."
 _LOADED_SAY: Final = "The weights of a slot are those that are in the stack when an operation is called."
-_LOADED_HINT: Final = "Keep no copy of the weights, packed or not, by the address of their stack: loading writes into it."
+_LOADED_HINT: Final = (
+    "Keep no copy of the weights, packed or not, by the address of their stack: loading writes into it."
+)
 
 
 def _run(
@@ -65,9 +67,7 @@ def _run(
     def wide(one: torch.Tensor) -> torch.Tensor:
         return one.to(driver.dtype).double()
 
-    parts = [
-        product(product(wide(x), wide(a), slots), wide(b), slots) for a, b in zip(down, up, strict=True)
-    ]
+    parts = [product(product(wide(x), wide(a), slots), wide(b), slots) for a, b in zip(down, up, strict=True)]
     right = before.double().cpu() + torch.cat(parts, dim=1) * SCALE
     return Answer(_METHOD, words, got, right, before, slots, {})
 
@@ -91,7 +91,9 @@ def _of_shapes(driver: Driver) -> Iterator[Answer]:
         numbers = tuple((11, 22, 0, 11, 0, 22, 22)[token % 7] for token in range(tokens))
         driver.tell(Batch(numbers, (11,)))
         down, up = _weights(rank, inputs, outputs, seed=60)
-        words = f"{_METHOD} of {tokens} tokens with rank {rank}, {inputs} inputs and slices of {list(outputs)}"
+        words = (
+            f"{_METHOD} of {tokens} tokens with rank {rank}, {inputs} inputs and slices of {list(outputs)}"
+        )
         yield _run(driver, words, drawn(tokens, inputs, seed=6), down, up, _stacks(driver, down, up))
 
 
@@ -145,7 +147,9 @@ def reloaded(ctx: CheckContext) -> None:
         _judge(driver, _run(driver, words, x, down, up, stacks), _LOADED_SAY, _LOADED_HINT)
 
 
-_EMPTY: Final = "`add_shrink` leaves zeros in the rows of tokens without an adapter, whatever was in the buffer."
+_EMPTY: Final = (
+    "`add_shrink` leaves zeros in the rows of tokens without an adapter, whatever was in the buffer."
+)
 _EMPTY_HINT: Final = "Fill `y` with zeros in `add_shrink`, or the rows whose slot is -1."
 
 

@@ -54,6 +54,11 @@ class Driver:
         """The weights of the model."""
         return weights_of(self.config)
 
+    def longer_than(self, tokens: int) -> int:
+        """A number of tokens that is larger, where the model takes so many with what it generates."""
+        longest: int = self.config.model_config.max_model_len
+        return min(tokens + 3, longest - 2 * _STEPS)
+
     def call(self, method: str, *args: Any) -> Any:
         """Call a method of the worker.
 
@@ -116,7 +121,15 @@ class Driver:
         return {str(name): int(token) for name, token in found.items()}
 
     def judge(
-        self, name: str, tokens: Sequence[int], got: int, when: str, *, says: str = "", hint: str = ""
+        self,
+        name: str,
+        tokens: Sequence[int],
+        got: int,
+        when: str,
+        *,
+        says: str = "",
+        hint: str = "",
+        method: str = "execute_model",
     ) -> None:
         """Judge the token that follows some others.
 
@@ -129,8 +142,9 @@ class Driver:
         if float(logits[best] - logits[got]) <= _NEAR.get(dtype, 1.5):
             return
         raise self.fail(
-            "execute_model",
-            says or "The next token is the likeliest one after all tokens of the request, those of earlier steps included.",
+            method,
+            says
+            or "The next token is the likeliest one after all tokens of the request, those of earlier steps included.",
             f"{when}, request {name!r} of {len(tokens)} tokens got {got}, expected {best}, whose logit is larger by "
             f"{float(logits[best] - logits[got]):.3g}{self._looks(tokens, got)}",
             hint
@@ -371,7 +385,7 @@ def steps(ctx: CheckContext) -> None:
     driver = worker_of(ctx, config_of(ctx))
     driver.allocate()
     size: int = driver.config.cache_config.block_size
-    texts = {"a": [5, 9, 2], "b": [(7 * i + 3) % 250 for i in range(size + 3)], "c": [17]}
+    texts = {"a": [5, 9, 2], "b": [(7 * i + 3) % 250 for i in range(driver.longer_than(size))], "c": [17]}
     spare = iter([7, 2, 9, 4, 12, 1, 10, 5, 3, 15])
     blocks = {
         name: [next(spare) for _ in range(-(-(len(text) + _STEPS) // size))] for name, text in texts.items()
@@ -405,11 +419,12 @@ def chunks(ctx: CheckContext) -> None:
     driver = worker_of(ctx, config_of(ctx))
     driver.allocate()
     size: int = driver.config.cache_config.block_size
-    long = [(11 * i + 1) % 250 for i in range(min(2 * size + 5, 100))]
+    long = [(11 * i + 1) % 250 for i in range(driver.longer_than(2 * size))]
     table = [6, 14, 2, *range(15, 23)][: -(-(len(long) + 1) // size)]
     other, beside = [3, 4], [0]
     got: Mapping[str, int] = {}
-    cuts = [0, 2, size, size + 1, len(long)]
+    middle = min(size, len(long) - 3)
+    cuts = [0, 2, middle, middle + 1, len(long)]
     for begin, end in itertools.pairwise(cuts):
         shares = [
             ("long", long[begin:end], begin, table),

@@ -16,6 +16,8 @@ from conformance.numeric.attention_run import PICKER, Refused, ordered, part_fai
 if TYPE_CHECKING:
     import torch
 
+    from conformance.numeric.attention_cases import Shape
+
 TOLERANCES: Final[Mapping[str, float]] = {"float32": 2e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """By dtype: how far an element may be off; queries, keys and values are drawn from a normal distribution."""
 

@@ -237,9 +237,7 @@ READINGS: Final = (
     Reading("the last block, which is not full, were left out", _last_full_block_left_out, "blocks"),
     Reading("a block held half as many tokens as it does", _blocks_of(0.5), "blocks"),
     Reading("a block held twice as many tokens as it does", _blocks_of(2), "blocks"),
-    Reading(
-        "there were no soft cap", _seen, "scores", taken=lambda shape: attrs.evolve(shape, cap=None)
-    ),
+    Reading("there were no soft cap", _seen, "scores", taken=lambda shape: attrs.evolve(shape, cap=None)),
     Reading(
         "there were no position bias", _seen, "scores", taken=lambda shape: attrs.evolve(shape, slopes=())
     ),
@@ -309,9 +307,7 @@ def attend(shape: Shape, step: Step, stores: Mapping[str, Store], reading: Readi
     return result
 
 
-def _shaped(
-    scores: torch.Tensor, shape: Shape, ask: Ask, position: int, seen: Sequence[int]
-) -> torch.Tensor:
+def _shaped(scores: torch.Tensor, shape: Shape, ask: Ask, position: int, seen: Sequence[int]) -> torch.Tensor:
     """Scores `[slots, heads]` with the cap and the position bias of a shape."""
     import torch
 

@@ -54,7 +54,8 @@ class Replays(StaticGraphWrapper):
     def key(self, named: dict[str, torch.Tensor]) -> Hashable:
         """Return what a graph is found by."""
         return current_graph_step(), *(
-            one.data_ptr() if self.stays(name) else (tuple(one.shape), one.dtype) for name, one in named.items()
+            one.data_ptr() if self.stays(name) else (tuple(one.shape), one.dtype)
+            for name, one in named.items()
         )
 
     def first(self, name: str, one: torch.Tensor) -> torch.Tensor:

@@ -183,7 +183,7 @@ class Eighths(QuantizationMethod):
 
     def quantize(self, weight: torch.Tensor) -> Mapping[str, torch.Tensor]:
         """Return whole numbers, and the scale of each row."""
-        scale = weight.float().abs().amax(1) / 127
+        scale = weight.float().abs().amax(1).clamp(min=1e-9) / 127
         return {"q": (weight.float() / scale[:, None]).round().to(torch.int8), "scale": scale}
 
     def apply(
@@ -245,7 +245,7 @@ class Quarters(Eighths):
 
     def quantize(self, weight: torch.Tensor) -> Mapping[str, torch.Tensor]:
         """Return whole numbers from -7 to 7, and the scale of each row."""
-        scale = weight.float().abs().amax(1) / 7
+        scale = weight.float().abs().amax(1).clamp(min=1e-9) / 7
         return {"q": (weight.float() / scale[:, None]).round().to(torch.int8), "scale": scale}
 
 
