@@ -188,7 +188,7 @@ _APART_HINT: Final = "Keep graphs, inputs and answers on the instance, not on th
     group="pickers",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=_NEEDS,
+    needs=(*_NEEDS, "graphs.answers-kept"),
     why="Piecewise graphs wrap each part of a model, and parts take inputs of the same shapes.",
     hint=_APART_HINT,
 )

@@ -331,7 +331,7 @@ _RULES: Final[tuple[tuple[str, Problem, tuple[str, ...], str, str, str], ...]] =
     (
         "expand",
         _expand,
-        TOLD,
+        (*TOLD, "lora.shrink"),
         "`add_expand` adds `x[i] @ lora_b[i].T` to the columns of slice i, which begin at `offset_start`.",
         "Slices are the parts of a fused projection: queries, keys and values have adapters of their own.",
         "Begin at `offset_start`, go on by `output_slices`, and overwrite only where `add_inputs` is False.",
@@ -409,9 +409,8 @@ def base_tokens(ctx: CheckContext) -> None:
     cls = wrapper_cls(ctx)
     says = "A token whose slot is -1 uses no adapter and comes out exactly as it was."
     hint = "Leave the rows of tokens out whose slot is -1; as an index, -1 is the last slot."
-    driver = make(ctx, cls, dtypes_of(ctx)[0])
     for batch in (MIXED, Batch((0, 0, 0), (0, 0))):
-        driver.tell(batch)
+        driver = make(ctx, cls, dtypes_of(ctx)[0], batch)
         for problem in (_expand, _linear, _logits, _embedding):
             chosen = _adding(problem)
             _judge(driver, chosen, "base", says, hint)

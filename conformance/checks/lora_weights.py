@@ -127,7 +127,7 @@ def shapes(ctx: CheckContext) -> None:
     group="pickers",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=(*TOLD, "lora.linear"),
+    needs=(*TOLD, "lora.linear", "lora.base-tokens"),
     why="An adapter that is loaded takes the place of another, in the same memory.",
     hint=_LOADED_HINT,
 )

@@ -376,7 +376,7 @@ def _judge_share(driver: Driver, total: int) -> None:
     group="device",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=(*STARTED, "attention.batch"),
+    needs=(*STARTED, "attention.batch", "attention.layers"),
     why="All that an engine generates comes from these steps.",
     hint="Give each token its position and its slot, and each request the logits of its last token.",
 )

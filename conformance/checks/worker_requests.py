@@ -73,7 +73,7 @@ _CACHES_HINT: Final = (
     group="device",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=_NEEDS,
+    needs=(*_NEEDS, "worker.restarts"),
     why="The engine copies blocks of waiting requests to the host and back, in these tensors.",
     hint=_CACHES_HINT,
 )
