@@ -208,19 +208,19 @@ def _window(shape: Shape) -> Sequence[Case]:
             with_past("a chunk past the window", one, Step((Ask("a", table, past=window + 2, new=3),))),
         ]
     one, other = attrs.evolve(shape, window=4), attrs.evolve(shape, window=size + 3)
-    table, long = (5, 1, 6, 3, 7, 2, 4), min(5 * size + 5, 300)
+    blocks, long = (5, 1, 6, 3, 7, 2, 4), min(5 * size + 5, 300)
     for two, past in ((one, 2 * size + 1), (one, 3 * size), (other, 3 * size + 2)):
         # The window begins in a later block than the first.
         cases += [
             with_past(
-                "a decode step, blocks past the window", two, Step((Ask("a", table, past=past, new=1),))
+                "a decode step, blocks past the window", two, Step((Ask("a", blocks, past=past, new=1),))
             ),
-            with_past("a chunk, blocks past the window", two, Step((Ask("a", table, past=past, new=3),))),
+            with_past("a chunk, blocks past the window", two, Step((Ask("a", blocks, past=past, new=3),))),
         ]
     return [
         *cases,
-        one_step("a prefill over several blocks", one, Ask("a", table, new=long)),
-        one_step("a prefill over several blocks", other, Ask("a", table, new=min(3 * size, 300))),
+        one_step("a prefill over several blocks", one, Ask("a", blocks, new=long)),
+        one_step("a prefill over several blocks", other, Ask("a", blocks, new=min(3 * size, 300))),
         with_past(
             "a mixed batch past the window",
             one,

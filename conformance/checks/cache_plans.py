@@ -99,8 +99,9 @@ def _wrong(plan: Any, specs: Mapping[str, Any], memory: int) -> str:
 
     if not isinstance(plan, KVCacheConfig):
         return f"it gave {kind_of(plan)}, not a KVCacheConfig"
-    if not isinstance(plan.num_blocks, int) or plan.num_blocks < 1:
-        return f"the plan has {kind_of(plan.num_blocks)} blocks"
+    blocks: Any = plan.num_blocks
+    if not isinstance(blocks, int) or blocks < 1:
+        return f"the plan has {kind_of(blocks)} blocks"
     grouped = [name for group in plan.kv_cache_groups for name in group.layer_names]
     placed = [name for tensor in plan.kv_cache_tensors for name in tensor.shared_by]
     for what, names in (("group", grouped), ("tensor", placed)):

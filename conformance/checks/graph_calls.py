@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from conformance.checks.graphs import PICKER, STARTED, WIDTH, Deliberate, guarded, wrapper_of
-from conformance.context import CheckContext, kind_of, short
+from conformance.context import CheckContext, is_a, kind_of, short
 from conformance.model import Level, Violation
 from conformance.numeric.attention_run import device_of, part_fails
 from conformance.numeric.values import numbers
@@ -66,6 +66,18 @@ class Parts:
     shifts: list[torch.Tensor]
 
 
+_PARTS: Final = ("'total'", "first of 'pair'", "second of 'pair'")
+"""What an answer of `_nested` consists of."""
+
+
+def _flat(answer: Any) -> tuple[Any, Any, Any] | None:
+    """The parts of such an answer; None where it is another."""
+    if not is_a(answer, dict) or set(answer) != {"total", "pair"}:
+        return None
+    pair: Any = answer["pair"]
+    return (answer["total"], pair[0], pair[1]) if is_a(pair, tuple) and len(pair) == 2 else None
+
+
 def _nested(x: torch.Tensor, parts: Parts, more: dict[str, torch.Tensor]) -> dict[str, Any]:
     total = x * parts.scale + parts.shifts[0] - parts.shifts[1] + more["bias"]
     return {"total": total, "pair": (total.sum(-1), x - 1)}
@@ -92,17 +104,15 @@ def structures(ctx: CheckContext) -> None:
     told: list[tuple[int, Any, Any]] = []
     for number in range(1, 5):
         drawn = [_drawn(ctx, 100 * number + one) for one in range(5)]
-        parts, more = Parts(drawn[1], drawn[2:4]), {"bias": drawn[4]}
+        held, more = Parts(drawn[1], drawn[2:4]), {"bias": drawn[4]}
 
-        def call(
-            x: torch.Tensor = drawn[0], parts: Parts = parts, more: dict[str, torch.Tensor] = more
-        ) -> Any:
-            return wrapper(x, parts, more=more)
+        def call(x: torch.Tensor = drawn[0], held: Parts = held, more: dict[str, torch.Tensor] = more) -> Any:
+            return wrapper(x, held, more=more)
 
-        told.append((number, guarded(ctx, cls, _full(), 4, call), _nested(drawn[0], parts, more)))
+        told.append((number, guarded(ctx, cls, _full(), 4, call), _nested(drawn[0], held, more)))
     for number, got, right in told:
-        whole = isinstance(got, dict) and set(got) == set(right) and isinstance(got["pair"], tuple)
-        if not whole or len(got["pair"]) != 2:
+        parts = _flat(got)
+        if parts is None:
             raise _fails(
                 ctx,
                 cls,
@@ -110,11 +120,7 @@ def structures(ctx: CheckContext) -> None:
                 f"the callable gives a dict of a tensor and a tuple, and it gave {kind_of(got)}",
                 "Return the answer in the structure in which the callable gives it.",
             )
-        pairs = [
-            ("'total'", got["total"], right["total"]),
-            *((f"'pair' {n}", *two) for n, two in enumerate(zip(got["pair"], right["pair"], strict=True))),
-        ]
-        for name, one, other in pairs:
+        for name, one, other in zip(_PARTS, parts, _flat(right) or (), strict=True):
             gap = _gap(one, other)
             if gap:
                 raise _fails(

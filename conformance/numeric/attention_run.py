@@ -295,10 +295,11 @@ def pick(ctx: CheckContext, shape: Shape) -> Any:
     from platform_abc.config import AttentionSelectorConfig
 
     dtype: torch.dtype = getattr(torch, shape.dtype)
+    stored: Any = shape.cache_dtype  # a name that a backend lists
     question = AttentionSelectorConfig(
         head_size=shape.head_size,
         dtype=dtype,
-        kv_cache_dtype=shape.cache_dtype,  # pyright: ignore[reportArgumentType]  # a name that a backend lists
+        kv_cache_dtype=stored,
         block_size=shape.block_size,
         has_sliding_window=shape.window is not None,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from conformance.context import CheckContext, describe, kind_of
+from conformance.context import CheckContext, describe, is_a, kind_of
 from conformance.model import Unsupported, Violation
 from conformance.numeric.attention_run import device_of, part_fails
 from conformance.places import quoted
@@ -220,8 +220,11 @@ def _tensors(args: Sequence[Any]) -> list[torch.Tensor]:
     """The tensors among arguments, and in their lists."""
     import torch
 
-    flat = [part for one in args for part in (one if isinstance(one, list) else [one])]
-    return [one for one in flat if isinstance(one, torch.Tensor)]
+    found: list[torch.Tensor] = []
+    for one in args:
+        parts: Any = one if is_a(one, list, tuple) else [one]
+        found += [part for part in parts if isinstance(part, torch.Tensor)]
+    return found
 
 
 @attrs.frozen
