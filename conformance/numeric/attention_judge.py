@@ -152,6 +152,8 @@ def looks(those: Sequence[Off]) -> str:
     if reading is not None:
         return f"; it looks as if {reading.words}"
     one = those[0]
+    if one.case.rough and not bool(one.got.isfinite().all()):
+        return "; it looks as if exponentials of such scores had overflowed, or had all become zero"
     if bool(one.got.isnan().any()):
         return "; there is NaN in it, which is in the cache only where nothing was stored, or in the output before"
     if not bool(one.got.any()):
