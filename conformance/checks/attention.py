@@ -124,10 +124,12 @@ def _batch(shape: Shape) -> Sequence[Case]:
     )
     chunk = Ask("h", (10, 11), past=3, new=size)
     many = tuple(Ask(f"m{i}", (23 - i,), past=1 + i % 5, new=1) for i in range(20))
+    crowd = tuple(Ask(f"n{i}", (67 - i,), past=1 + i % 3, new=1) for i in range(67))
     return [
         one_step("a batch of three prefills", shape, *prefills, num_blocks=12),
         with_past("a batch of four decode steps", shape, Step(decodes), num_blocks=12),
         with_past("a batch of 20 decode steps", shape, Step(many), num_blocks=24),
+        with_past("a batch of 67 decode steps", shape, Step(crowd), num_blocks=68),
         with_past(
             "a mixed batch, decode steps first", shape, Step((*decodes, chunk, *prefills)), num_blocks=12
         ),
@@ -205,9 +207,20 @@ def _window(shape: Shape) -> Sequence[Case]:
             with_past("a decode step past the window", one, Step((Ask("a", table, past=window + 5, new=1),))),
             with_past("a chunk past the window", one, Step((Ask("a", table, past=window + 2, new=3),))),
         ]
-    one = attrs.evolve(shape, window=4)
+    one, other = attrs.evolve(shape, window=4), attrs.evolve(shape, window=size + 3)
+    blocks, long = (5, 1, 6, 3, 7, 2, 4), min(5 * size + 5, 300)
+    for two, past in ((one, 2 * size + 1), (one, 3 * size), (other, 3 * size + 2)):
+        # The window begins in a later block than the first.
+        cases += [
+            with_past(
+                "a decode step, blocks past the window", two, Step((Ask("a", blocks, past=past, new=1),))
+            ),
+            with_past("a chunk, blocks past the window", two, Step((Ask("a", blocks, past=past, new=3),))),
+        ]
     return [
         *cases,
+        one_step("a prefill over several blocks", one, Ask("a", blocks, new=long)),
+        one_step("a prefill over several blocks", other, Ask("a", blocks, new=min(3 * size, 300))),
         with_past(
             "a mixed batch past the window",
             one,
@@ -323,7 +336,9 @@ RULES: Final = (
 """The checks that run on the plainest shape."""
 
 
-def _register(rule: Rule) -> None:
+def register(rule: Rule) -> None:
+    """Make a check of a rule."""
+
     @check(
         f"attention.{rule.name}",
         group="pickers",
@@ -341,4 +356,4 @@ def _register(rule: Rule) -> None:
 
 
 for _rule in RULES:
-    _register(_rule)
+    register(_rule)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from conformance.context import CheckContext, short
 from conformance.model import Level, Unsupported, Violation
-from conformance.numeric.attention_cases import Ask, Case, Shape, Step
+from conformance.numeric.attention_cases import Ask, Case, Shape, Step, with_past
 from conformance.numeric.attention_run import Driver, Refused, base_shape, drive
 from conformance.numeric.values import numbers
 from conformance.registry import check
@@ -215,9 +215,18 @@ def _misplaced(driver: Driver, did: str) -> Violation:
 def padding(ctx: CheckContext) -> None:
     """Rows of padding, whose slot is -1, are stored nowhere and change no result."""
     shape = base_shape(ctx)
-    case = Case("a step with three rows of padding", shape, (), num_blocks=7, stale=0.5)
-    step = Step((Ask("a", (2,), new=3), Ask("b", (4,), new=2)))
-    plain, padded = _driver(ctx, case), _driver(ctx, case)
+    prefill = Step((Ask("a", (2,), new=3), Ask("b", (4,), new=2)))
+    decode = Step((Ask("c", (2,), past=3, new=1), Ask("d", (4,), past=2, new=1)))
+    for name, step in (("a step", prefill), ("a decode step", decode)):
+        case = with_past(f"{name} with three rows of padding", shape, step, num_blocks=7, stale=0.5)
+        _judge_padding(_driver(ctx, case), _driver(ctx, case), case)
+
+
+def _judge_padding(plain: Driver, padded: Driver, case: Case) -> None:
+    *before, step = case.steps
+    for one in before:
+        plain.run(one)
+        padded.run(one)
     right, _ = plain.run(step)
     got, given = padded.run(Step(step.asks, padding=3))
     wrong = padded.cache != plain.cache

@@ -32,17 +32,19 @@ from conformance.registry import check
 if TYPE_CHECKING:
     import torch
 
-_PICKER: Final = "get_device_communicator_cls"
-_LIMIT: Final = 20.0
+PICKER: Final = "get_device_communicator_cls"
+LIMIT: Final = 20.0
 """Seconds for one operation in all its cases, with the start of the ranks."""
 _TIMEOUT: Final = timedelta(seconds=60)
 """After which the transport itself gives up."""
 _KEPT: Final[list[Any]] = []
 """A rank's groups: they last as long as its process, since another rank may still use the other end."""
+_PLACE: Final[list[Any]] = []
+"""A rank's device, once it has one."""
 _LATE: Final = 0.3
 """Seconds that one rank lets the others wait for it."""
 
-_MADE: Final = (
+MADE: Final = (
     "members.kinds",
     "members.engine-calls",
     "identity.enum",
@@ -55,18 +57,24 @@ _MADE: Final = (
     "pickers.signatures",
     "pickers.complete",
 )
-_JOINED: Final = (*_MADE, "collectives.start")
+JOINED: Final = (*MADE, "collectives.start")
 
 
-def _communicator_cls(ctx: CheckContext) -> type:
+def communicator_cls(ctx: CheckContext) -> type:
+    """The class that the platform names.
+
+    Raises:
+        Skip: the device is not here.
+        Unsupported: it names none.
+    """
     ctx.need_device()
-    name = asked(ctx, _PICKER)
+    name = asked(ctx, PICKER)
     if not name:
-        raise Unsupported(f"{_PICKER} names no class")
-    return resolve_class(ctx, _PICKER, name, says_of(_PICKER))
+        raise Unsupported(f"{PICKER} names no class")
+    return resolve_class(ctx, PICKER, name, says_of(PICKER))
 
 
-def _ranks(ctx: CheckContext) -> int:
+def ranks_of(ctx: CheckContext) -> int:
     """How many ranks there are: three on the host, which all of them share, else one for each of two devices.
 
     Raises:
@@ -85,20 +93,35 @@ def _ranks(ctx: CheckContext) -> int:
     return 2
 
 
-def _join(
-    ctx: CheckContext, cls: type, rank: int, size: int, folder: Path, say: Say
+def join(
+    ctx: CheckContext, cls: type, rank: int, size: int, folder: Path, say: Say, name: str = "kit"
 ) -> tuple[Any, torch.device]:
-    """Make the groups of a rank as a worker does, and the communicator over them."""
+    """Make the groups of a rank as a worker does, and the communicator over them.
+
+    Args:
+        ctx: of the check.
+        cls: of the communicator.
+        rank: within the group.
+        size: of the group.
+        folder: that all ranks share.
+        say: says what comes next.
+        name: of the group.
+    """
     import torch
     from torch._C._distributed_c10d import FileStore, PrefixStore
 
     from platforms.process_group import make_group
 
     kind: str = ctx.platform.device_type
-    device = torch.device("cpu") if kind == "cpu" else torch.device(kind, rank)
-    if kind != "cpu":
+    if kind == "cpu":
+        device = torch.device("cpu")
+    elif _PLACE:
+        device = _PLACE[0]  # another group of the same process
+    else:
+        device = torch.device(kind, rank)
         ctx.platform.set_device(device)
-    store = FileStore(str(folder / "store"), size)
+        _PLACE.append(device)
+    store = FileStore(str(folder / f"store-{name}"), size)
     say("the group over host memory")
     cpu_group = make_group("the kit", "gloo", PrefixStore("cpu", store), rank, size, _TIMEOUT)
     device_group = cpu_group
@@ -115,10 +138,10 @@ def _join(
     _KEPT.extend((store, cpu_group, device_group))
     say(f"making {cls.__name__}")
     with ctx.adapter.active(ctx.platform):
-        return cls(cpu_group, device=device, device_group=device_group, unique_name="kit"), device
+        return cls(cpu_group, device=device, device_group=device_group, unique_name=name), device
 
 
-def _judge_ends(
+def judge_ends(
     ctx: CheckContext, cls: type, ends: Sequence[Ended], method: str, says: str, hint: str
 ) -> None:
     """Fail if a rank raised, died or hangs.
@@ -135,10 +158,10 @@ def _judge_ends(
         did = f"rank {one.rank} raised {one.raised}{quoted(one.place)}" if one.raised else ""
         did = did or (f"rank {one.rank} {one.died}" if one.died else "")
         others = [f"rank {end.rank} in {end.doing}" for end in ends if end.hung]
-        did = did or f"no end within {_LIMIT:g} s: {', '.join(others)}"
+        did = did or f"no end within {LIMIT:g} s: {', '.join(others)}"
         raise part_fails(
             ctx,
-            _PICKER,
+            PICKER,
             cls,
             method,
             says=says,
@@ -156,20 +179,20 @@ def _judge_ends(
     group="pickers",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=_MADE,
+    needs=MADE,
     why="Each rank of a tensor-parallel run makes it when it starts, over groups that the worker has made.",
     hint="Keep the signature of DeviceCommunicatorBase, call `super().__init__`, and use the groups that are given.",
 )
 def start(ctx: CheckContext) -> None:
     """The communicator is made on every rank, knows its rank and the size, and waits in `barrier`."""
-    cls, size = _communicator_cls(ctx), _ranks(ctx)
+    cls, size = communicator_cls(ctx), ranks_of(ctx)
     says = (
         "A communicator is made over the worker's groups, knows its place, and `barrier` waits for all ranks."
     )
     hint = "Call `super().__init__` with what is given, and let `barrier` wait on `cpu_group`."
 
     def work(rank: int, folder: Path, say: Say) -> Any:
-        one, _ = _join(ctx, cls, rank, size, folder, say)
+        one, _ = join(ctx, cls, rank, size, folder, say)
         say("barrier()")
         one.barrier()
         started = time.monotonic()
@@ -182,14 +205,14 @@ def start(ctx: CheckContext) -> None:
         one.destroy()
         return (facts, waited)
 
-    ends = on_ranks(size, work, _LIMIT, ctx.blame)
-    _judge_ends(ctx, cls, ends, "__init__", says, hint)
+    ends = on_ranks(size, work, LIMIT, ctx.blame)
+    judge_ends(ctx, cls, ends, "__init__", says, hint)
     for end in ends:
         facts, waited = end.answer
         if facts != (end.rank, size):
             raise part_fails(
                 ctx,
-                _PICKER,
+                PICKER,
                 cls,
                 "__init__",
                 says=says,
@@ -199,13 +222,20 @@ def start(ctx: CheckContext) -> None:
         if waited < _LATE / 2:
             raise part_fails(
                 ctx,
-                _PICKER,
+                PICKER,
                 cls,
                 "barrier",
                 says=says,
                 did=f"on rank {end.rank} it returned after {waited:.3f} s, although rank 0 came {_LATE:g} s late",
                 hint="Let `barrier` wait: `self.cpu_group.barrier().wait()`.",
             )
+
+
+def _tokens() -> torch.dtype:
+    """The dtype of tokens and positions."""
+    import torch
+
+    return torch.int64
 
 
 def _dtypes(ctx: CheckContext) -> list[torch.dtype]:
@@ -279,29 +309,30 @@ def _register(
         group="pickers",
         level=Level.COMPONENTS,
         engines=("native",),
-        needs=_JOINED,
+        needs=JOINED,
         why=why,
         hint=hint,
     )
     def run(ctx: CheckContext) -> None:
-        cls, size = _communicator_cls(ctx), _ranks(ctx)
-        chosen = [case for dtype in _dtypes(ctx) for case in cases(size, dtype)]
+        cls, size = communicator_cls(ctx), ranks_of(ctx)
+        chosen = [case for dtype in (*_dtypes(ctx), _tokens()) for case in cases(size, dtype)]
 
         def work(rank: int, folder: Path, say: Say) -> Any:
-            one, device = _join(ctx, cls, rank, size, folder, say)
-            outcomes: list[Any] = []
+            one, device = join(ctx, cls, rank, size, folder, say)
+            answers: list[tuple[Any, Called]] = []
             for case in chosen:
                 say(case.name)
-                outcomes.append(_called(ctx, one, case, rank, device))
+                answers.append(_called(ctx, one, case, rank, device))
+            say("destroy()")
             one.destroy()
-            return outcomes
+            return [attrs.evolve(told, later=_values(result)) for result, told in answers]
 
-        ends = on_ranks(size, work, _LIMIT, ctx.blame)
-        _judge_ends(ctx, cls, ends, method, says, hint)
+        ends = on_ranks(size, work, LIMIT, ctx.blame)
+        judge_ends(ctx, cls, ends, method, says, hint)
         for number, case in enumerate(chosen):
             did = _wrong(case, [end.answer[number] for end in ends])
             if did:
-                raise part_fails(ctx, _PICKER, cls, method, says=says, did=f"{case.name}: {did}", hint=hint)
+                raise part_fails(ctx, PICKER, cls, method, says=says, did=f"{case.name}: {did}", hint=hint)
 
     run.__doc__ = says
 
@@ -316,6 +347,7 @@ class Called:
         dtype: of it, in words.
         values: its elements.
         after: the elements of the input after the call.
+        later: the elements of the result after all other calls.
     """
 
     kind: str
@@ -323,9 +355,17 @@ class Called:
     dtype: str
     values: list[float]
     after: list[float]
+    later: list[float] = attrs.field(factory=list[float])
 
 
-def _called(ctx: CheckContext, one: Any, case: Case, rank: int, device: torch.device) -> Called:
+def _values(result: object) -> list[float]:
+    import torch
+
+    return numbers(result) if isinstance(result, torch.Tensor) else []
+
+
+def _called(ctx: CheckContext, one: Any, case: Case, rank: int, device: torch.device) -> tuple[Any, Called]:
+    """Call, and return the result as it came, and what there is to say of it."""
     import torch
 
     given = case.inputs[rank].to(device)
@@ -335,10 +375,10 @@ def _called(ctx: CheckContext, one: Any, case: Case, rank: int, device: torch.de
         result = case.call(one, given)
     after = numbers(given)
     if result is None:
-        return Called("", None, "", [], after)
+        return None, Called("", None, "", [], after)
     if not isinstance(result, torch.Tensor):
-        return Called(kind_of(result), None, "", [], after)
-    return Called("", tuple(result.shape), str(result.dtype), numbers(result), after)
+        return result, Called(kind_of(result), None, "", [], after)
+    return result, Called("", tuple(result.shape), str(result.dtype), numbers(result), after)
 
 
 def _wrong(case: Case, got: Sequence[Called]) -> str:
@@ -361,6 +401,11 @@ def _wrong(case: Case, got: Sequence[Called]) -> str:
             return f"rank {rank} got the right tensor, but the one that was given still holds {short(one.after[:6])}"
         if case.kept and one.after != numbers(case.inputs[rank]):
             return f"after it the input of rank {rank} was {short(one.after[:6])}, before it was another"
+        if one.later != one.values:
+            return (
+                f"rank {rank} got the right tensor, and after other calls it held {short(one.later[:6])} instead of "
+                f"{short(one.values[:6])}: a later call has written to what an earlier one returned"
+            )
     return ""
 
 

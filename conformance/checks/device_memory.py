@@ -14,6 +14,9 @@ _INFO: Final = "mem_get_info"
 _SLACK: Final = 1.02
 _LEAST: Final = 64 << 20
 _MOST: Final = 1 << 50
+_SMALL: Final = (
+    "Multiply by 1024, or 1024 * 1024, where the library counts in KiB or MiB: the engine takes bytes."
+)
 
 
 def _total(ctx: CheckContext) -> int:
@@ -52,10 +55,24 @@ def plausible(ctx: CheckContext) -> None:
             _TOTAL,
             contract_says=says,
             platform_did=f"it gave {total}, which looks like {unit}",
-            hint="Multiply by 1024, or 1024 * 1024, where the library counts in KiB or MiB: the engine takes bytes."
-            if total < _LEAST
-            else "Divide by 8, or by 1024: the engine takes bytes.",
+            hint=_SMALL if total < _LEAST else "Divide by 8, or by 1024: the engine takes bytes.",
         )
+    host = _of_host() if ctx.platform.device_type == "cpu" else 0
+    if host and host / _SLACK <= total * 1024 <= host * _SLACK:
+        raise ctx.fail(
+            _TOTAL,
+            contract_says=says,
+            platform_did=f"it gave {total}, and this host has {host} bytes: it counts in KiB",
+            hint=_SMALL,
+        )
+
+
+def _of_host() -> int:
+    """The bytes of this host's memory; 0 where it does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 0
 
 
 @check(

@@ -77,13 +77,23 @@ def memory_follows(ctx: CheckContext) -> None:
         steps = _steps(ctx, read)
         if steps is None:
             continue
-        grown, freed = steps
+        grown, freed, turned = steps
         what = "the bytes in use" if member == _USAGE else "the free bytes"
         says = f"{what[0].upper()}{what[1:]} that `{member}` gives {way} by what is allocated on the device, and back."
         hint = (
             f"Measure in `{member}` at each call: torch's own count of the device (`memory_allocated`), the driver's, "
             "or the operating system's for the host; keep no answer."
         )
+        if turned:
+            raise ctx.fail(
+                member,
+                contract_says=says,
+                platform_did=f"each of {_TRIES} times that torch took {3 * _BYTES} bytes more, {what} moved by as much the "
+                "other way",
+                hint=f"Return the bytes in use from `{member}`, not those that are free. {hint}"
+                if member == _USAGE
+                else f"Return (free, total) from `{member}`, free first, and not the bytes in use. {hint}",
+            )
         if grown < _BYTES / 2:
             still = "did not move" if grown == 0 else f"moved by {int(grown)}"
             raise ctx.fail(
@@ -106,11 +116,15 @@ def _used(ctx: CheckContext) -> Any:
     )
 
 
-def _steps(ctx: CheckContext, read: Callable[[], float]) -> tuple[float, float] | None:
-    """How far a reading moves when memory is taken and when it is freed; None where both are enough."""
+def _steps(ctx: CheckContext, read: Callable[[], float]) -> tuple[float, float, bool] | None:
+    """How far a reading moves when memory is taken and when it is freed, and whether it always moves the other way.
+
+    Returns:
+        None where both are enough.
+    """
     import torch
 
-    device, grown, freed = device_of(ctx), 0.0, 0.0
+    device, grown, freed, turned = device_of(ctx), 0.0, 0.0, 0
     # The host is shared: other programs take and free as much meanwhile, and what is freed comes back late. So there
     # a reading has to move, no more.
     shared = device.type == "cpu"
@@ -122,15 +136,18 @@ def _steps(ctx: CheckContext, read: Callable[[], float]) -> tuple[float, float] 
             held.append(torch.ones(_BYTES, dtype=torch.uint8, device=device))
         _settle(ctx)
         grown = max(grown, _soon(functools.partial(_since, read, before)))
-        if shared:
-            grown = max(grown, abs(read() - before))
         during = read()
+        if shared:
+            grown = max(grown, abs(during - before))
+            turned += during - before < -1.5 * _BYTES
         held.clear()
         _settle(ctx)
         freed = _BYTES if shared else max(freed, _soon(functools.partial(_until, read, during)))
-        if min(grown, freed) >= least:
+        if min(grown, freed) >= least and not turned:
             return None
-    return grown, freed
+    if min(grown, freed) >= least and turned < _TRIES:
+        return None
+    return grown, freed, turned == _TRIES
 
 
 def _since(read: Callable[[], float], before: float) -> float:

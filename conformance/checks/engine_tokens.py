@@ -21,6 +21,7 @@ _FEWER_BITS: Final = 10
 
 _COMPUTED: Final = (
     "attention.batch",
+    "attention.layers",
     "attention.reused-blocks",
     "attention.stale-blocks",
     "attention.strides",

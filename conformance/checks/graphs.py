@@ -20,9 +20,9 @@ from conformance.registry import check
 if TYPE_CHECKING:
     import torch
 
-_PICKER: Final = "get_static_graph_wrapper_cls"
-_WIDTH: Final = 8
-_PICKED: Final = (
+PICKER: Final = "get_static_graph_wrapper_cls"
+WIDTH: Final = 8
+PICKED: Final = (
     "members.kinds",
     "members.engine-calls",
     "identity.enum",
@@ -35,7 +35,11 @@ _PICKED: Final = (
     "pickers.signatures",
     "pickers.complete",
 )
-_STARTED: Final = (*_PICKED, "graphs.start")
+STARTED: Final = (*PICKED, "graphs.start")
+
+
+class Deliberate(RuntimeError):
+    """What a callable raises to see what becomes of it."""
 
 
 @attrs.define
@@ -70,7 +74,7 @@ class Driver:
         import torch
 
         drawn = torch.Generator().manual_seed(seed)
-        x, shift = torch.randn(rows, _WIDTH, generator=drawn), torch.randn(rows, generator=drawn)
+        x, shift = torch.randn(rows, WIDTH, generator=drawn), torch.randn(rows, generator=drawn)
         return x.to(self.device), shift.to(self.device)
 
     def call(self, mode: Any, rows: int, x: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
@@ -81,7 +85,7 @@ class Driver:
         """
         import torch
 
-        result = _guarded(self.ctx, self.cls, mode, rows, lambda: self.wrapper(x, shift=shift))
+        result = guarded(self.ctx, self.cls, mode, rows, lambda: self.wrapper(x, shift=shift))
         if not isinstance(result, torch.Tensor):
             raise self.fail(
                 "A wrapper returns what the callable returns.",
@@ -104,14 +108,28 @@ class Driver:
 
     def fail(self, says: str, did: str, hint: str) -> Violation:
         """A violation that names `__call__` of the wrapper."""
-        return part_fails(self.ctx, _PICKER, self.cls, "__call__", says=says, did=did, hint=hint)
+        return part_fails(self.ctx, PICKER, self.cls, "__call__", says=says, did=did, hint=hint)
 
 
 def _shown(tensor: torch.Tensor) -> str:
     return short([round(float(one), 4) for one in tensor.flatten()[:3]])
 
 
-def _guarded(ctx: CheckContext, cls: type, mode: Any, rows: int, call: Callable[[], Any]) -> Any:
+def guarded(ctx: CheckContext, cls: type, mode: Any, rows: int, call: Callable[[], Any], **batch: Any) -> Any:
+    """Call a wrapper in a step.
+
+    Args:
+        ctx: of the check.
+        cls: of the wrapper.
+        mode: of the step; None for none.
+        rows: tokens of the step.
+        call: calls the wrapper.
+        **batch: more of the step's shape.
+
+    Raises:
+        Deliberate: the callable raised it.
+        Violation: it raised something else.
+    """
     import torch
 
     from platform_abc.components.graph import BatchDescriptor, graph_step
@@ -120,13 +138,15 @@ def _guarded(ctx: CheckContext, cls: type, mode: Any, rows: int, call: Callable[
         with ctx.adapter.active(ctx.platform), torch.inference_mode():
             if mode is None:
                 return call()
-            with graph_step(mode, BatchDescriptor(num_tokens=rows)):
+            with graph_step(mode, BatchDescriptor(num_tokens=rows, **batch)):
                 return call()
+    except Deliberate:
+        raise
     except (Exception, SystemExit) as error:
         place = ctx.blame(error)
         raise part_fails(
             ctx,
-            _PICKER,
+            PICKER,
             cls,
             "__call__",
             says="A wrapper runs in any step: it replays, captures, or calls the callable.",
@@ -146,7 +166,7 @@ def _options(ctx: CheckContext) -> dict[str, Any]:
             return {}
 
 
-def _wrapper(
+def wrapper_of(
     ctx: CheckContext, runnable: Callable[..., Any], mode: str = "FULL", **options: Any
 ) -> tuple[type, Any]:
     """Make a wrapper as an engine does.
@@ -160,10 +180,10 @@ def _wrapper(
     ctx.need_device()
     if not ctx.platform.support_static_graph_mode():
         raise Unsupported("support_static_graph_mode says no")
-    name = asked(ctx, _PICKER)
+    name = asked(ctx, PICKER)
     if not name:
-        raise Unsupported(f"{_PICKER} names no class")
-    cls = resolve_class(ctx, _PICKER, name, says_of(_PICKER))
+        raise Unsupported(f"{PICKER} names no class")
+    cls = resolve_class(ctx, PICKER, name, says_of(PICKER))
     try:
         options = {**_options(ctx), **options}
         with ctx.adapter.active(ctx.platform):
@@ -174,7 +194,7 @@ def _wrapper(
         place = ctx.blame(error)
         raise part_fails(
             ctx,
-            _PICKER,
+            PICKER,
             cls,
             "__init__",
             says="A wrapper is made with the callable, the config, the mode PIECEWISE or FULL, and options.",
@@ -190,9 +210,9 @@ def _driver(ctx: CheckContext, mode: str = "FULL") -> Driver:
 
     ctx.need_device()
     device = device_of(ctx)
-    weight = torch.randn(_WIDTH, _WIDTH, generator=torch.Generator().manual_seed(0)).to(device)
+    weight = torch.randn(WIDTH, WIDTH, generator=torch.Generator().manual_seed(0)).to(device)
     step = Step(weight)
-    cls, wrapper = _wrapper(ctx, step, mode)
+    cls, wrapper = wrapper_of(ctx, step, mode)
     return Driver(ctx, cls, wrapper, step, device)
 
 
@@ -201,7 +221,7 @@ def _driver(ctx: CheckContext, mode: str = "FULL") -> Driver:
     group="pickers",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=_PICKED,
+    needs=PICKED,
     why="The engine wraps its model in it when graphs are on, and runs every step through it.",
     hint="Take the callable, vllm_config, runtime_mode and options, and return what the callable returns.",
 )
@@ -214,7 +234,7 @@ def start(ctx: CheckContext) -> None:
         if driver.wrapper.unwrap() is not driver.step:
             raise part_fails(
                 ctx,
-                _PICKER,
+                PICKER,
                 driver.cls,
                 "unwrap",
                 says="`unwrap` of a wrapper gives the callable that it was made with.",
@@ -258,7 +278,7 @@ def _stale(driver: Driver, did: str) -> str:
     group="pickers",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=_STARTED,
+    needs=STARTED,
     why="A graph reads memory, not arguments: without a copy every step answers the first one's question.",
     hint="Copy the tensors of each call, also those by keyword and nested ones, to where the graph reads them.",
 )
@@ -278,7 +298,7 @@ def replay(ctx: CheckContext) -> None:
     group="pickers",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=(*_STARTED, "graphs.replay"),
+    needs=(*STARTED, "graphs.replay"),
     why="Batches change their size from step to step, and each size has a graph of its own.",
     hint="Find a graph by the shape of its step, and by all else that is baked into it.",
 )
@@ -298,7 +318,7 @@ def shapes(ctx: CheckContext) -> None:
     group="pickers",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=(*_STARTED, "graphs.replay", "graphs.shapes"),
+    needs=(*STARTED, "graphs.replay", "graphs.shapes"),
     why="Logits of one step are still read, or sampled from, while the next one runs.",
     hint="Return a copy of what the graph wrote.",
 )
@@ -326,7 +346,7 @@ def answers_kept(ctx: CheckContext) -> None:
     group="pickers",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=(*_STARTED, "graphs.replay"),
+    needs=(*STARTED, "graphs.replay"),
     why="Profiling, prefills and debugging run without graphs, also while a captured one is there.",
     hint="Compare `current_graph_step()` with `runtime_mode`, and call the callable where they differ.",
 )
@@ -360,7 +380,7 @@ def other_modes(ctx: CheckContext) -> None:
     group="pickers",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=(*_STARTED, "graphs.replay", "graphs.shapes"),
+    needs=(*STARTED, "graphs.replay", "graphs.shapes"),
     why="The KV caches are as large as the device: they are neither copied nor may writes to them be lost.",
     hint="Capture what `persistent` names as it is, and find the graph by its address as well.",
 )
@@ -376,29 +396,29 @@ def persistent(ctx: CheckContext) -> None:
         cache.index_copy_(0, slot, x)
         return cache.sum(0)
 
-    cls, wrapper = _wrapper(ctx, step, persistent=("cache",))
+    cls, wrapper = wrapper_of(ctx, step, persistent=("cache",))
     says = "A tensor that the option `persistent` names is not copied: a step reads it and writes to it where it is."
     hint = "Leave the tensors of parameters in `persistent` out of what is copied, and replay a graph for the same address."
-    first, second = (torch.zeros(6, _WIDTH, device=device) for _ in range(2))
+    first, second = (torch.zeros(6, WIDTH, device=device) for _ in range(2))
     right = {id(first): first.clone(), id(second): second.clone()}
     for number, cache in enumerate((first, first, second, first, second), start=1):
-        x = torch.full((2, _WIDTH), float(number), device=device)
+        x = torch.full((2, WIDTH), float(number), device=device)
         slot = torch.tensor([number % 5, (number + 1) % 5], device=device)
         if number == 4:
             # As another part of the engine does, which copies a block.
             cache[5], right[id(cache)][5] = 7.0, 7.0
-        got = _guarded(ctx, cls, CUDAGraphMode.FULL, 2, functools.partial(wrapper, x, slot, cache))
+        got = guarded(ctx, cls, CUDAGraphMode.FULL, 2, functools.partial(wrapper, x, slot, cache))
         wanted = right[id(cache)].index_copy_(0, slot, x)
         for what, one, other in (("its answer", got, wanted.sum(0)), ("the cache", cache, wanted)):
             if not torch.allclose(one, other, rtol=1e-3, atol=1e-3):
                 raise part_fails(
                     ctx,
-                    _PICKER,
+                    PICKER,
                     cls,
                     "__call__",
                     says=says,
                     did=f"in call {number}, which writes {float(number)} to two rows of one of two caches, the first column "
-                    f"of {what} was {short(numbers(one.reshape(-1, _WIDTH)[:, 0]))}, expected "
-                    f"{short(numbers(other.reshape(-1, _WIDTH)[:, 0]))}",
+                    f"of {what} was {short(numbers(one.reshape(-1, WIDTH)[:, 0]))}, expected "
+                    f"{short(numbers(other.reshape(-1, WIDTH)[:, 0]))}",
                     hint=hint,
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -13,6 +13,7 @@ import attrs
 from conformance.context import CheckContext, describe, is_a, locate, short
 from conformance.model import Finding, Level, Unsupported, Violation
 from conformance.numeric.attention_run import device_of
+from conformance.numeric.kernel_problems import PROBLEMS, Problem
 from conformance.places import quoted
 from conformance.registry import check
 from platform_abc.errors import MissingDependency
@@ -33,247 +34,10 @@ _NEEDS: Final = (
 )
 _WITHIN: Final = {"float32": 2e-4, "float16": 2e-2, "bfloat16": 1e-1}
 
-Arguments = tuple[Any, ...]
-Compute = Callable[[Arguments], "Sequence[torch.Tensor]"]
-
-
-@attrs.frozen
-class Problem:
-    """One call of a kernel.
-
-    Args:
-        words: the call in words.
-        arguments: in host memory; tensors among them go to the device.
-        right: `arguments -> results`, float64; for a kernel that returns nothing, what its last tensors hold after.
-        changes: the positions of arguments that the kernel fills; empty for one that returns its result.
-        mistakes: by what it looks like, what a mistake gives.
-    """
-
-    words: str
-    arguments: Arguments
-    right: Compute
-    changes: tuple[int, ...] = ()
-    mistakes: Mapping[str, Compute] = attrs.field(factory=dict[str, Any])
-
-
-def _drawn(*shape: int, seed: int, dtype: Any) -> torch.Tensor:
-    import torch
-
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
-
-
-def _normed(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
-    import torch
-
-    wide = x.double()
-    return wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + epsilon) * weight.double()
-
-
-def _norm_mistakes() -> dict[str, Compute]:
-    import torch
-
-    def centred(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> Sequence[torch.Tensor]:
-        wide = x.double() - x.double().mean(-1, keepdim=True)
-        return [_normed(wide, weight, epsilon)]
-
-    return {
-        "the weight were left out": lambda a: [_normed(a[0], torch.ones_like(a[1]), a[2])],
-        "1 were added to the weight": lambda a: [_normed(a[0], a[1] + 1, a[2])],
-        "epsilon were left out": lambda a: [_normed(a[0], a[1], 0.0)],
-        "the mean were subtracted first, as LayerNorm does": lambda a: centred(*a),
-        "epsilon were added to the root, not to the mean square": lambda a: [
-            a[0].double() / (a[0].double().pow(2).mean(-1, keepdim=True).sqrt() + a[2]) * a[1].double()
-        ],
-    }
-
-
-def _rms_norm(dtype: Any) -> Iterator[Problem]:
-    for rows, width in ((1, 64), (5, 128), (3, 100), (17, 257), (2, 4096)):
-        x, weight = _drawn(rows, width, seed=rows, dtype=dtype), _drawn(width, seed=7, dtype=dtype)
-        x[0] *= 1e-3  # where epsilon counts
-        for epsilon in (1e-5, 1e-2):
-            yield Problem(
-                f"rms_norm of [{rows}, {width}] with epsilon {epsilon:g}",
-                (x, weight, epsilon),
-                lambda a: [_normed(a[0], a[1], a[2])],
-                mistakes=_norm_mistakes(),
-            )
-    wide = _drawn(4, 96, seed=3, dtype=dtype)
-    yield Problem(
-        "rms_norm of every other column, [4, 48], a view",
-        (wide[:, ::2], _drawn(48, seed=7, dtype=dtype), 1e-5),
-        lambda a: [_normed(a[0], a[1], a[2])],
-        mistakes=_norm_mistakes(),
-    )
-
-
-def _added_norm(dtype: Any) -> Iterator[Problem]:
-    for rows, width in ((1, 64), (5, 128), (3, 100)):
-        x, other = _drawn(rows, width, seed=1, dtype=dtype), _drawn(rows, width, seed=2, dtype=dtype)
-        yield Problem(
-            f"fused_add_rms_norm of [{rows}, {width}]",
-            (x, other, _drawn(width, seed=7, dtype=dtype), 1e-5),
-            lambda a: [_normed((a[0] + a[1]), a[2], a[3]), (a[0] + a[1]).double()],
-            mistakes={
-                "the residual were not added before the norm": lambda a: [
-                    _normed(a[0], a[2], a[3]),
-                    (a[0] + a[1]).double(),
-                ],
-                "the normed rows were returned as the sum too": lambda a: [
-                    _normed(a[0] + a[1], a[2], a[3]),
-                    _normed(a[0] + a[1], a[2], a[3]),
-                ],
-            },
-        )
-
-
-def _silu_and_mul(dtype: Any) -> Iterator[Problem]:
-    import torch
-
-    def halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        first, second = x.double().chunk(2, -1)
-        return first, second
-
-    def right(x: torch.Tensor) -> Sequence[torch.Tensor]:
-        first, second = halves(x)
-        return [torch.nn.functional.silu(first) * second]
-
-    def swapped(x: torch.Tensor) -> Sequence[torch.Tensor]:
-        first, second = halves(x)
-        return [first * torch.nn.functional.silu(second)]
-
-    def gelu(x: torch.Tensor) -> Sequence[torch.Tensor]:
-        first, second = halves(x)
-        return [torch.nn.functional.gelu(first) * second]
-
-    for shape in ((1, 64), (5, 200), (3, 2050)):
-        yield Problem(
-            f"silu_and_mul of {list(shape)}",
-            (_drawn(*shape, seed=5, dtype=dtype),),
-            lambda a: right(*a),
-            mistakes={
-                "the halves were swapped": lambda a: swapped(*a),
-                "gelu were taken for silu": lambda a: gelu(*a),
-            },
-        )
-
-
-def _rotary(dtype: Any) -> Iterator[Problem]:
-    import torch
-
-    def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        half = cos.shape[-1]
-        c, s, wide = cos.double().unsqueeze(1), sin.double().unsqueeze(1), x.double()
-        first, second, rest = wide[..., :half], wide[..., half : 2 * half], wide[..., 2 * half :]
-        return torch.cat((first * c - second * s, second * c + first * s, rest), dim=-1)
-
-    def interleaved(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> Sequence[torch.Tensor]:
-        result, half = x.double().clone(), cos.shape[-1]
-        c, s = cos.double().unsqueeze(1), sin.double().unsqueeze(1)
-        first, second = x.double()[..., : 2 * half : 2], x.double()[..., 1 : 2 * half : 2]
-        result[..., : 2 * half : 2], result[..., 1 : 2 * half : 2] = (
-            first * c - second * s,
-            second * c + first * s,
-        )
-        return [result]
-
-    for tokens, heads, size, half in ((1, 2, 32, 16), (5, 3, 64, 32), (4, 2, 80, 20)):
-        angles = _drawn(tokens, half, seed=9, dtype=torch.float32) * 3
-        yield Problem(
-            f"rotary_embedding of [{tokens}, {heads}, {size}] by {half} angles",
-            (
-                _drawn(tokens, heads, size, seed=8, dtype=dtype),
-                angles.cos().to(dtype),
-                angles.sin().to(dtype),
-            ),
-            lambda a: [rotated(a[0], a[1], a[2])],
-            mistakes={
-                "neighbours were rotated, not elements half a head apart": lambda a: interleaved(*a),
-                "it were rotated the other way": lambda a: [rotated(a[0], a[1], -a[2])],
-                "every token had the angles of the first": lambda a: [
-                    rotated(a[0], a[1][:1].expand_as(a[1]), a[2][:1].expand_as(a[2]))
-                ],
-            },
-        )
-
-
-def _slot_mapping(dtype: Any) -> Iterator[Problem]:
-    import torch
-
-    def right(starts: Any, positions: Any, table: Any, size: int, out: Any) -> Sequence[torch.Tensor]:
-        result = torch.full(out.shape, -1, dtype=torch.float64)
-        for request in range(len(starts) - 1):
-            for token in range(int(starts[request]), int(starts[request + 1])):
-                position = int(positions[token])
-                result[token] = int(table[request, position // size]) * size + position % size
-        return [result]
-
-    for size in (16, 8, 3):
-        starts, positions = [0, 3, 4, 9], [0, 1, 2, 21, 14, 15, 16, 17, 18]
-        table = torch.tensor([[9 + i for i in range(9)], [5, 3, 8, 1, 6, 4, 2, 7, 0], list(range(20, 29))])
-        yield Problem(
-            f"slot_mapping of three requests in blocks of {size} tokens, with four rows of padding",
-            (
-                torch.tensor(starts, dtype=torch.int32),
-                torch.tensor([*positions, 0, 0, 0, 0]),
-                table.int(),
-                size,
-                torch.full((13,), 77, dtype=torch.int64),
-            ),
-            lambda a: right(*a),
-            changes=(4,),
-            mistakes={
-                "rows of padding were left as they were": lambda a: [
-                    torch.where(
-                        right(a[0], a[1], a[2], a[3], a[4])[0] < 0,
-                        a[4].double(),
-                        right(a[0], a[1], a[2], a[3], a[4])[0],
-                    )
-                ],
-            },
-        )
-
-
-def _write_cache(dtype: Any) -> Iterator[Problem]:
-    import torch
-
-    def right(key: Any, value: Any, cache: Any, slots: Any) -> Sequence[torch.Tensor]:
-        result = cache.double().clone()
-        for row, slot in enumerate(slots.tolist()):
-            if slot >= 0:
-                block, offset = divmod(slot, cache.shape[2])
-                result[0, block, offset], result[1, block, offset] = key[row].double(), value[row].double()
-        return [result]
-
-    for size in (16, 5):
-        slots = torch.tensor([3 * size + 1, 0, -1, 2 * size - 1, size, -1])
-        yield Problem(
-            f"write_cache of six rows, two of them padding, in blocks of {size} tokens",
-            (
-                _drawn(6, 2, 32, seed=1, dtype=dtype),
-                _drawn(6, 2, 32, seed=2, dtype=dtype),
-                torch.full((2, 4, size, 2, 32), 0.5, dtype=dtype),
-                slots,
-            ),
-            lambda a: right(*a),
-            changes=(2,),
-        )
-
-
-_PROBLEMS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Any], Iterator[Problem]]]]] = {
-    "rms_norm": (("x", "weight", "epsilon"), _rms_norm),
-    "fused_add_rms_norm": (("x", "residual", "weight", "epsilon"), _added_norm),
-    "silu_and_mul": (("x",), _silu_and_mul),
-    "rotary_embedding": (("x", "cos", "sin"), _rotary),
-    "slot_mapping": (("query_starts", "positions", "block_table", "block_size", "out"), _slot_mapping),
-    "write_cache": (("key", "value", "cache", "slot_mapping"), _write_cache),
-}
-"""By kernel: the parameters of the engine's own, and problems in a dtype."""
-
 
 def _known(name: str, own: Callable[..., Any]) -> Callable[[Any], Iterator[Problem]] | None:
     """The problems of a kernel; None where it is another than the one that is meant here."""
-    parameters, problems = _PROBLEMS.get(name, ((), None))
+    parameters, problems = PROBLEMS.get(name, ((), None))
     try:
         return problems if tuple(inspect.signature(own).parameters) == parameters else None
     except (TypeError, ValueError):
@@ -317,6 +81,16 @@ class Kernel:
         )
 
 
+def _placed(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """The tensor on a device, with the strides that it has here."""
+    import torch
+
+    if device.type == "cpu":
+        return tensor
+    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
+    return made.copy_(tensor)
+
+
 def _judge(ctx: CheckContext, kernel: Kernel, problem: Problem, dtype: Any, says: str, hint: str) -> bool:
     """Run one problem, and say whether the kernel takes it.
 
@@ -326,7 +100,7 @@ def _judge(ctx: CheckContext, kernel: Kernel, problem: Problem, dtype: Any, says
     import torch
 
     device = device_of(ctx)
-    given = tuple(one.to(device) if isinstance(one, torch.Tensor) else one for one in problem.arguments)
+    given = tuple(_placed(one, device) if isinstance(one, torch.Tensor) else one for one in problem.arguments)
     given = tuple(
         one.clone(memory_format=torch.preserve_format) if index in problem.changes else one
         for index, one in enumerate(given)

@@ -44,12 +44,18 @@ _PICKED: Final = (
     "pickers.signatures",
     "pickers.complete",
 )
-_TOLD: Final = (*_PICKED, "lora.start")
+TOLD: Final = (*_PICKED, "lora.start")
 
 Problem = Callable[[Driver], Iterator[Answer]]
 
 
-def _wrapper_cls(ctx: CheckContext) -> type:
+def wrapper_cls(ctx: CheckContext) -> type:
+    """The class that the platform names.
+
+    Raises:
+        Skip: the device is not here.
+        Unsupported: it names none.
+    """
     ctx.need_device()
     name = asked(ctx, PICKER)
     if not name:
@@ -57,13 +63,13 @@ def _wrapper_cls(ctx: CheckContext) -> type:
     return resolve_class(ctx, PICKER, name, says_of(PICKER))
 
 
-def _dtypes(ctx: CheckContext) -> list[Any]:
-    """float32 where the platform has it, and the dtype that it lists first."""
+def dtypes_of(ctx: CheckContext) -> list[Any]:
+    """The usual dtypes that the platform lists, float32 first; else the one that it lists first."""
     import torch
 
+    usual = (torch.float32, torch.bfloat16, torch.float16)
     listed = [one for one in ctx.platform.supported_dtypes if isinstance(one, torch.dtype)]
-    first = [one for one in listed if one is torch.float32][:1]
-    return list(dict.fromkeys([*first, *listed[:1]]))
+    return [one for one in usual if one in listed] or listed[:1]
 
 
 def _rounded(driver: Driver, tensor: torch.Tensor) -> torch.Tensor:
@@ -234,14 +240,21 @@ def _linear(driver: Driver) -> Iterator[Answer]:
     for outputs in ((32,), (32, 16, 16), (64, 64)):
         words = f"add_lora_linear with slices of {list(outputs)}"
         yield _added(driver, "add_lora_linear", words, outputs, rows=rows, single=False)
-        buffer = torch.full((len(outputs), len(rows), RANK), 3.0, device=driver.device)
-        words = f"{words} and a buffer that has been used before"
-        yield _added(driver, "add_lora_linear", words, outputs, rows=rows, single=False, buffer=buffer)
+        for rubbish in (3.0, float("nan")):
+            buffer = torch.full((len(outputs), len(rows), RANK), rubbish, device=driver.device)
+            told = f"{words} and a buffer that holds {rubbish:g}"
+            yield _added(driver, "add_lora_linear", told, outputs, rows=rows, single=False, buffer=buffer)
 
 
 def _logits(driver: Driver) -> Iterator[Answer]:
+    import torch
+
     rows = driver.batch.slots(of_prompts=True)
     yield _added(driver, "add_lora_logits", "add_lora_logits", (64,), rows=rows, single=True)
+    for rubbish in (3.0, float("nan")):
+        buffer = torch.full((len(rows), RANK), rubbish, device=driver.device)
+        told = f"add_lora_logits with a buffer that holds {rubbish:g}"
+        yield _added(driver, "add_lora_logits", told, (64,), rows=rows, single=True, buffer=buffer)
 
 
 def _embedding(driver: Driver) -> Iterator[Answer]:
@@ -286,8 +299,8 @@ def start(ctx: CheckContext) -> None:
     """The wrapper is made, told of a batch, and hands its results over as `can_update_inplace` says."""
     import torch
 
-    cls = _wrapper_cls(ctx)
-    driver = make(ctx, cls, _dtypes(ctx)[0])
+    cls = wrapper_cls(ctx)
+    driver = make(ctx, cls, dtypes_of(ctx)[0])
     in_place = ctx.platform.can_update_inplace()
     y = driver.put(torch.zeros(len(MIXED.tokens), 32))
     x = driver.put(drawn(len(MIXED.tokens), INPUTS, seed=4))
@@ -310,7 +323,7 @@ _RULES: Final[tuple[tuple[str, Problem, tuple[str, ...], str, str, str], ...]] =
     (
         "shrink",
         _shrink,
-        _TOLD,
+        TOLD,
         "`add_shrink` fills slice i of `y` with `(x @ lora_a[i].T) * scale`, with each token's own adapter.",
         "It is the first half of every adapter; its result goes into the second.",
         "Take the weights of `token_slots[token]`, multiply by `scale` once, and overwrite what is in `y`.",
@@ -318,7 +331,7 @@ _RULES: Final[tuple[tuple[str, Problem, tuple[str, ...], str, str, str], ...]] =
     (
         "expand",
         _expand,
-        _TOLD,
+        (*TOLD, "lora.shrink"),
         "`add_expand` adds `x[i] @ lora_b[i].T` to the columns of slice i, which begin at `offset_start`.",
         "Slices are the parts of a fused projection: queries, keys and values have adapters of their own.",
         "Begin at `offset_start`, go on by `output_slices`, and overwrite only where `add_inputs` is False.",
@@ -326,7 +339,7 @@ _RULES: Final[tuple[tuple[str, Problem, tuple[str, ...], str, str, str], ...]] =
     (
         "linear",
         _linear,
-        (*_TOLD, "lora.shrink", "lora.expand"),
+        (*TOLD, "lora.shrink", "lora.expand"),
         "`add_lora_linear` adds `(x @ lora_a[i].T) @ lora_b[i].T * scale` to slice i, with each token's own adapter.",
         "All linear layers of a model go through it.",
         "Shrink into the buffer with `scale`, and expand from it into `y`, adding to what is there.",
@@ -334,7 +347,7 @@ _RULES: Final[tuple[tuple[str, Problem, tuple[str, ...], str, str, str], ...]] =
     (
         "logits",
         _logits,
-        (*_TOLD, "lora.linear"),
+        (*TOLD, "lora.linear"),
         "`add_lora_logits` takes the adapter of each row of logits from `prompt_mapping`, not from the tokens.",
         "There are as many rows of logits as requests, not as tokens, so the mapping of tokens gives another's adapter.",
         "Use `prompt_slots` for logits.",
@@ -342,7 +355,7 @@ _RULES: Final[tuple[tuple[str, Problem, tuple[str, ...], str, str, str], ...]] =
     (
         "embedding",
         _embedding,
-        (*_TOLD, "lora.linear"),
+        (*TOLD, "lora.linear"),
         "`add_lora_embedding` adds `x @ lora_b.T`, with each token's own adapter.",
         "Adapters with tokens of their own change the embedding.",
         "Expand once, from `x` as it is, by the slots of the tokens.",
@@ -362,8 +375,8 @@ def _register(name: str, problem: Problem, needs: tuple[str, ...], says: str, wh
         hint=hint,
     )
     def run(ctx: CheckContext) -> None:
-        cls = _wrapper_cls(ctx)
-        for dtype in _dtypes(ctx):
+        cls = wrapper_cls(ctx)
+        for dtype in dtypes_of(ctx):
             driver = make(ctx, cls, dtype)
             _judge(driver, problem, "adapter", says, hint)
 
@@ -387,19 +400,18 @@ for _row in _RULES:
     group="pickers",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=(*_TOLD, "lora.linear", "lora.logits", "lora.embedding"),
+    needs=(*TOLD, "lora.linear", "lora.logits", "lora.embedding"),
     why="Most requests use no adapter; they must not notice that others do.",
     hint="Leave the rows of tokens out whose slot is -1.",
 )
 def base_tokens(ctx: CheckContext) -> None:
     """Tokens without an adapter come out exactly as they were, beside others and alone."""
-    cls = _wrapper_cls(ctx)
+    cls = wrapper_cls(ctx)
     says = "A token whose slot is -1 uses no adapter and comes out exactly as it was."
     hint = "Leave the rows of tokens out whose slot is -1; as an index, -1 is the last slot."
-    driver = make(ctx, cls, _dtypes(ctx)[0])
     for batch in (MIXED, Batch((0, 0, 0), (0, 0))):
-        driver.tell(batch)
-        for problem in (_linear, _logits, _embedding):
+        driver = make(ctx, cls, dtypes_of(ctx)[0], batch)
+        for problem in (_expand, _linear, _logits, _embedding):
             chosen = _adding(problem)
             _judge(driver, chosen, "base", says, hint)
 
@@ -414,16 +426,16 @@ def _adding(problem: Problem) -> Problem:
     group="pickers",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=(*_TOLD, "lora.linear", "lora.logits"),
+    needs=(*TOLD, "lora.linear", "lora.logits"),
     why="Each step has other tokens, and adapters change their slots when others are loaded.",
     hint="Let update_metadata replace all that was derived from the batch before.",
 )
 def next_batch(ctx: CheckContext) -> None:
     """What `update_metadata` is told of a batch replaces what it was told of the one before."""
-    cls = _wrapper_cls(ctx)
+    cls = wrapper_cls(ctx)
     says = "After `update_metadata` the operations follow the new batch, and nothing of the one before."
     hint = "Replace in `update_metadata` all that was derived from the mapping: indices, lengths, sorted copies, flags."
-    driver = make(ctx, cls, _dtypes(ctx)[0])
+    driver = make(ctx, cls, dtypes_of(ctx)[0])
     for number, batch in enumerate((LONGER, Batch((0, 0), (0,)), MIXED, Batch((22,), (22,))), start=2):
         driver.tell(batch)
         for problem in (_linear, _logits):

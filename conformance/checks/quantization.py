@@ -24,6 +24,12 @@ _ENGINES: Final = "reference_engine.quantization"
 _OUTPUTS: Final = 48
 _INPUTS: Final = 128
 _TOKENS: Final = 7
+_COUNTS: Final = (1, 40)
+"""Tokens of other steps: many methods have a kernel of their own for one, and tiles for many."""
+_EMPTY: Final = 5
+"""An output whose weights are all zero."""
+_NEARLY: Final = 0.05
+"""Such an output may be off by this share of the others."""
 _ALLOWED: Final = 0.3
 """How far a quantised layer may be off, relative to its result: more than four bits a weight need."""
 _NEEDS: Final = (
@@ -59,13 +65,14 @@ class Layer:
 
         drawn = torch.randn(_OUTPUTS, _INPUTS, generator=torch.Generator().manual_seed(1))
         sizes = 2.0 ** (torch.arange(_OUTPUTS) % 6).unsqueeze(1)
+        sizes[_EMPTY] = 0
         return (drawn * sizes / 16).to(device_of(self.ctx), self.dtype)
 
-    def x(self) -> torch.Tensor:
+    def x(self, tokens: int = _TOKENS) -> torch.Tensor:
         """Activations."""
         import torch
 
-        drawn = torch.randn(_TOKENS, _INPUTS, generator=torch.Generator().manual_seed(2))
+        drawn = torch.randn(tokens, _INPUTS, generator=torch.Generator().manual_seed(2))
         return drawn.to(device_of(self.ctx), self.dtype)
 
     def bias(self) -> torch.Tensor:
@@ -96,25 +103,38 @@ class Layer:
                 place,
             ) from error
 
-    def applied(self, stored: Any, bias: torch.Tensor | None) -> torch.Tensor:
+    def applied(self, stored: Any, bias: torch.Tensor | None, x: torch.Tensor | None = None) -> torch.Tensor:
         """Multiply by the stored weight.
 
         Raises:
-            Violation: it gave no such tensor.
+            Violation: it gave no such tensor, or changed what it was given.
         """
         import torch
 
-        got = self.call("apply", stored, self.x(), bias)
+        given = {"x": self.x() if x is None else x, "bias": bias}
+        before = {name: None if one is None else one.clone() for name, one in given.items()}
+        got = self.call("apply", stored, *given.values())
+        for name, one in given.items():
+            was = before[name]
+            if one is not None and was is not None and not torch.equal(one, was):
+                raise self.fail(
+                    "apply",
+                    "`apply` leaves its input and the bias as they are.",
+                    f"in {self.dtype} after `apply` {int((one != was).sum())} of {one.numel()} elements of `{name}` were "
+                    "others",
+                    f"Compute in a tensor of your own: other layers read `{name}` as well.",
+                )
+        tokens = len(given["x"]) if given["x"] is not None else 0
         if (
             not isinstance(got, torch.Tensor)
-            or tuple(got.shape) != (_TOKENS, _OUTPUTS)
+            or tuple(got.shape) != (tokens, _OUTPUTS)
             or got.dtype is not self.dtype
         ):
             shown = f"{list(got.shape)} in {got.dtype}" if isinstance(got, torch.Tensor) else kind_of(got)
             raise self.fail(
                 "apply",
                 "`apply` gives `[tokens, outputs]` in the dtype of `x`.",
-                f"for x of {[_TOKENS, _INPUTS]} in {self.dtype} and a weight of {[_OUTPUTS, _INPUTS]} it gave {shown}",
+                f"for x of {[tokens, _INPUTS]} in {self.dtype} and a weight of {[_OUTPUTS, _INPUTS]} it gave {shown}",
                 "Return the product in the dtype and shape of the layer's result.",
             )
         return got.double().cpu()
@@ -194,8 +214,10 @@ def dense(ctx: CheckContext) -> None:
                 "Work on a copy.",
             )
         got = layer.applied(stored, None)
+        if not bool(_others(got).isnan().any()):
+            _judge_empty(layer, got)
         exact = layer.x().double().cpu() @ before.double().cpu().T
-        gap = _relative(got, exact)
+        gap = _relative(_others(got), _others(exact))
         if not gap <= _ALLOWED:
             raise layer.fail(
                 "apply",
@@ -212,13 +234,66 @@ def dense(ctx: CheckContext) -> None:
                 f"in {layer.dtype} a second call with the same stored weight is off by {_relative(again, exact):.0%}",
                 "Leave what `quantize` stored as it is in `apply`.",
             )
+        _judge_others(layer, stored, before)
+
+
+def _others(result: torch.Tensor) -> torch.Tensor:
+    """A result without the output whose weights are zero."""
+    import torch
+
+    return torch.cat([result[:, :_EMPTY], result[:, _EMPTY + 1 :]], dim=1)
+
+
+def _judge_empty(layer: Layer, got: torch.Tensor) -> None:
+    """Judge the output whose weights are all zero.
+
+    Raises:
+        Violation: it is not zero.
+    """
+    empty = got[:, _EMPTY]
+    if not bool((empty.abs() <= _NEARLY * _others(got).abs().mean()).all()):
+        raise layer.fail(
+            "quantize",
+            "An output whose weights are all zero stays zero, or next to it.",
+            f"in {layer.dtype} an output whose weights are all zero gave {float(empty[0]):g}",
+            "Guard against a scale of 0 where a row or a group has no other number than 0, as padded rows do.",
+        )
+
+
+def _judge_others(layer: Layer, stored: Any, weight: torch.Tensor) -> None:
+    """Judge other numbers of tokens, activations that are a view, and a second layer.
+
+    Raises:
+        Violation: one of them is off.
+    """
+    import torch
+
+    second = weight.flip(0).contiguous()
+    other = layer.call("quantize", second)
+    wide = torch.cat([layer.x(), layer.x()], dim=1)
+    for words, x, kept, dense_weight in (
+        *((f"a step of {count} tokens", layer.x(count), stored, weight) for count in _COUNTS),
+        ("activations that are a view of a wider tensor", wide[:, :_INPUTS], stored, weight),
+        ("the first of two layers, after the second was quantised", layer.x(), stored, weight),
+        ("the second of two layers", layer.x(), other, second),
+    ):
+        exact = x.double().cpu() @ dense_weight.double().cpu().T
+        gap = _relative(layer.applied(kept, None, x), exact)
+        if not gap <= _ALLOWED:
+            raise layer.fail(
+                "apply",
+                "A quantised layer gives what it gives unquantised, for any number of tokens, beside other layers.",
+                f"in {layer.dtype}, for {words}, the result is off by {gap:.0%} of its size; for seven tokens of one layer "
+                "it is right",
+                "Look at the kernel that is chosen for this number of tokens, at strides, and at what is kept on the class.",
+            )
 
 
 def _looks(got: torch.Tensor, exact: torch.Tensor) -> str:
     factor = float((got * exact).sum() / (exact * exact).sum())
     if abs(factor) > 1e-6 and _relative(got / factor, exact) <= _ALLOWED:
         return f"; all of it is {factor:.3g} times what is right"
-    by_row = (got * exact).sum(0) / (exact * exact).sum(0)
+    by_row = ((got * exact).sum(0) / (exact * exact).sum(0)).nan_to_num(nan=1.0)
     if _relative(got / by_row, exact) <= _ALLOWED:
         return f"; each output has a factor of its own, from {float(by_row.min()):.3g} to {float(by_row.max()):.3g}"
     return ""

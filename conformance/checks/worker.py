@@ -25,7 +25,7 @@ _FIELD: Final = "parallel_config.worker_cls"
 _BLOCKS: Final = 24
 _STEPS: Final = 5
 _NEEDS: Final = (*BOOTS, "attention.runs")
-_STARTED: Final = (*_NEEDS, "worker.start")
+STARTED: Final = (*_NEEDS, "worker.start")
 _MAY_CHANGE: Final = ("compilation_config.static_forward_context", "cache_config.num_gpu_blocks")
 """What a worker writes into the live config: the layers of its model, and the size of its cache."""
 _NOT_SUPPORTED: Final = re.compile(r"\bdoes not support (\w+); to make it work")
@@ -53,6 +53,11 @@ class Driver:
     def weights(self) -> Weights:
         """The weights of the model."""
         return weights_of(self.config)
+
+    def longer_than(self, tokens: int) -> int:
+        """A number of tokens that is larger, where the model takes so many with what it generates."""
+        longest: int = self.config.model_config.max_model_len
+        return min(tokens + 3, longest - 2 * _STEPS)
 
     def call(self, method: str, *args: Any) -> Any:
         """Call a method of the worker.
@@ -115,7 +120,17 @@ class Driver:
                 )
         return {str(name): int(token) for name, token in found.items()}
 
-    def judge(self, name: str, tokens: Sequence[int], got: int, when: str) -> None:
+    def judge(
+        self,
+        name: str,
+        tokens: Sequence[int],
+        got: int,
+        when: str,
+        *,
+        says: str = "",
+        hint: str = "",
+        method: str = "execute_model",
+    ) -> None:
         """Judge the token that follows some others.
 
         Raises:
@@ -127,11 +142,13 @@ class Driver:
         if float(logits[best] - logits[got]) <= _NEAR.get(dtype, 1.5):
             return
         raise self.fail(
-            "execute_model",
-            "The next token is the likeliest one after all tokens of the request, those of earlier steps included.",
+            method,
+            says
+            or "The next token is the likeliest one after all tokens of the request, those of earlier steps included.",
             f"{when}, request {name!r} of {len(tokens)} tokens got {got}, expected {best}, whose logit is larger by "
             f"{float(logits[best] - logits[got]):.3g}{self._looks(tokens, got)}",
-            "Compute positions from `num_computed_tokens`, slots from `block_ids`, and take the logits of each request's "
+            hint
+            or "Compute positions from `num_computed_tokens`, slots from `block_ids`, and take the logits of each request's "
             "last token of the step.",
         )
 
@@ -178,7 +195,7 @@ def _called(ctx: CheckContext, cls: type, method: str, call: Any) -> Any:
         ) from error
 
 
-def _config(ctx: CheckContext) -> Any:
+def config_of(ctx: CheckContext) -> Any:
     """The plain config, as the hooks leave it."""
     try:
         config = _configs.ran(ctx).config
@@ -191,7 +208,7 @@ def _config(ctx: CheckContext) -> Any:
     return config
 
 
-def _worker(ctx: CheckContext, config: Any) -> Driver:
+def worker_of(ctx: CheckContext, config: Any) -> Driver:
     """Make the worker, and start it up to its loaded model."""
     ctx.need_device()
     name = ctx.adapter.worker_cls_field(config)
@@ -229,7 +246,7 @@ def _worker(ctx: CheckContext, config: Any) -> Driver:
 )
 def start(ctx: CheckContext) -> None:
     """The worker starts, loads the model that it is given, and tells what its layers store."""
-    driver = _worker(ctx, _config(ctx))
+    driver = worker_of(ctx, config_of(ctx))
     specs: Any = driver.call("get_kv_cache_spec")
     if not is_a(specs, Mapping) or sorted(map(str, specs)) != sorted(LAYERS):
         raise driver.fail(
@@ -247,13 +264,13 @@ def start(ctx: CheckContext) -> None:
     group="device",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=_STARTED,
+    needs=STARTED,
     why="The config is shared by all parts of an engine: what loading a model writes there, the next one reads.",
     hint="Work on a copy of the config (`copy.deepcopy`) where a loader wants another one.",
 )
 def config_kept(ctx: CheckContext) -> None:
     """Starting and loading leave the live config as it is, but for the layers that they enter."""
-    config = _config(ctx)
+    config = config_of(ctx)
     before = dict(ctx.adapter.snapshot(config))
     changes: dict[str, tuple[Any, Any]] = {}
     worker = _started_without_blocks(ctx, config)
@@ -275,7 +292,7 @@ def config_kept(ctx: CheckContext) -> None:
 def _started_without_blocks(ctx: CheckContext, config: Any) -> Driver:
     """Start the worker, without the hook that chooses the block size."""
     held = config.cache_config.block_size
-    driver = _worker(ctx, config)
+    driver = worker_of(ctx, config)
     config.cache_config.block_size = held
     return driver
 
@@ -285,20 +302,20 @@ def _started_without_blocks(ctx: CheckContext, config: Any) -> Driver:
     group="device",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=(*_STARTED, "device.memory"),
+    needs=(*STARTED, "device.memory"),
     why="The engine divides the answer by the size of a block, and allocates so many.",
     hint="Return what is left of gpu_memory_utilization of the device's memory, in bytes.",
 )
 def memory(ctx: CheckContext) -> None:
     """`determine_available_memory` gives bytes, no more than the engine may fill, and honours the user's number."""
-    config = _config(ctx)
-    driver = _worker(ctx, config)
+    config = config_of(ctx)
+    driver = worker_of(ctx, config)
     says = "`determine_available_memory` gives a positive number of bytes, within the share that the engine may fill."
     hint = "Return an int: the device's memory times `gpu_memory_utilization`, less what is in use and what a step takes."
     answer = driver.call("determine_available_memory")
     if not isinstance(answer, int) or isinstance(answer, bool) or answer <= 0:
         raise driver.fail("determine_available_memory", says, f"it gave {kind_of(answer)}", hint)
-    total = ctx.ask(
+    total: int = ctx.ask(
         "get_device_total_memory",
         0,
         contract_says="`get_device_total_memory(0)` gives bytes.",
@@ -314,6 +331,44 @@ def memory(ctx: CheckContext) -> None:
             f"{config.cache_config.gpu_memory_utilization:.0%}, and a block of one layer takes {page}",
             hint,
         )
+    _judge_share(driver, total)
+    asked = 3 * page + 7
+    config.cache_config.kv_cache_memory_bytes = asked
+    answer = driver.call("determine_available_memory")
+    if answer != asked:
+        raise driver.fail(
+            "determine_available_memory",
+            "Where the user sets `cache_config.kv_cache_memory_bytes`, `determine_available_memory` gives that number.",
+            f"with kv_cache_memory_bytes {asked} it gave {kind_of(answer)}",
+            "Return `cache_config.kv_cache_memory_bytes` at once where it is not None.",
+        )
+
+
+def _judge_share(driver: Driver, total: int) -> None:
+    """Ask again with a smaller share of the memory.
+
+    Raises:
+        Violation: the answer is larger than the share.
+    """
+    cache = driver.config.cache_config
+    before = cache.gpu_memory_utilization
+    for share in (before / 2, before / 16):
+        cache.gpu_memory_utilization = share
+        try:
+            with driver.ctx.adapter.active(driver.ctx.platform):
+                answer: object = driver.worker.determine_available_memory()
+        except Exception as error:  # so much is in use already
+            driver.ctx.details[f"share {share:g}"] = describe(error)
+            continue
+        finally:
+            cache.gpu_memory_utilization = before
+        if isinstance(answer, int) and answer > total * share:
+            raise driver.fail(
+                "determine_available_memory",
+                "`determine_available_memory` gives no more than `cache_config.gpu_memory_utilization` of the device's memory.",
+                f"with gpu_memory_utilization {share:g} it gave {answer} of {total} bytes, {answer / total:.0%}",
+                "Multiply the device's memory by `cache_config.gpu_memory_utilization` as it is in the config.",
+            )
 
 
 @check(
@@ -321,16 +376,16 @@ def memory(ctx: CheckContext) -> None:
     group="device",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=(*_STARTED, "attention.batch"),
+    needs=(*STARTED, "attention.batch", "attention.layers"),
     why="All that an engine generates comes from these steps.",
     hint="Give each token its position and its slot, and each request the logits of its last token.",
 )
 def steps(ctx: CheckContext) -> None:
     """Prefills and decode steps of a batch give the likeliest token of each request."""
-    driver = _worker(ctx, _config(ctx))
+    driver = worker_of(ctx, config_of(ctx))
     driver.allocate()
     size: int = driver.config.cache_config.block_size
-    texts = {"a": [5, 9, 2], "b": [(7 * i + 3) % 250 for i in range(size + 3)], "c": [17]}
+    texts = {"a": [5, 9, 2], "b": [(7 * i + 3) % 250 for i in range(driver.longer_than(size))], "c": [17]}
     spare = iter([7, 2, 9, 4, 12, 1, 10, 5, 3, 15])
     blocks = {
         name: [next(spare) for _ in range(-(-(len(text) + _STEPS) // size))] for name, text in texts.items()
@@ -344,6 +399,10 @@ def steps(ctx: CheckContext) -> None:
             text.append(got[name])
         order = list(texts) if number % 2 else list(texts)[::-1]
         got = driver.step([(name, texts[name][-1:], len(texts[name]) - 1, blocks[name]) for name in order])
+    crowd = {f"r{number}": [3 + 5 * number, 1 + number][: 1 + number % 2] for number in range(19)}
+    got = driver.step([(name, text, 0, [22 - place]) for place, (name, text) in enumerate(crowd.items())])
+    for name, text in crowd.items():
+        driver.judge(name, text, got[name], f"in a step of {len(crowd)} requests")
 
 
 @check(
@@ -351,20 +410,21 @@ def steps(ctx: CheckContext) -> None:
     group="device",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=(*_STARTED, "attention.batch", "worker.steps"),
+    needs=(*STARTED, "attention.batch", "worker.steps"),
     why="A long prompt comes in chunks, beside requests that generate; its answer may not depend on where it is cut.",
     hint="Count positions and slots of a chunk from num_computed_tokens on.",
 )
 def chunks(ctx: CheckContext) -> None:
     """A prompt in chunks, mixed with other requests, gives the token that the whole prompt gives."""
-    driver = _worker(ctx, _config(ctx))
+    driver = worker_of(ctx, config_of(ctx))
     driver.allocate()
     size: int = driver.config.cache_config.block_size
-    long = [(11 * i + 1) % 250 for i in range(min(2 * size + 5, 100))]
+    long = [(11 * i + 1) % 250 for i in range(driver.longer_than(2 * size))]
     table = [6, 14, 2, *range(15, 23)][: -(-(len(long) + 1) // size)]
     other, beside = [3, 4], [0]
     got: Mapping[str, int] = {}
-    cuts = [0, 2, size, size + 1, len(long)]
+    middle = min(size, len(long) - 3)
+    cuts = [0, 2, middle, middle + 1, len(long)]
     for begin, end in itertools.pairwise(cuts):
         shares = [
             ("long", long[begin:end], begin, table),
@@ -383,14 +443,14 @@ def chunks(ctx: CheckContext) -> None:
     group="device",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=(*_STARTED, "attention.batch", "worker.steps"),
+    needs=(*STARTED, "attention.batch", "worker.steps"),
     why="Whoever closes one engine and starts another in the same process needs the memory of the first.",
     hint="Drop the model, the caches and the communicator in shutdown.",
 )
 def shutdown(ctx: CheckContext) -> None:
     """After `shutdown` nothing holds the model, its layers leave the config, and a second worker starts."""
-    config = _config(ctx)
-    driver = _worker(ctx, config)
+    config = config_of(ctx)
+    driver = worker_of(ctx, config)
     driver.allocate()
     driver.step([("a", [5, 9, 2], 0, [1])])
     model = weakref.ref(driver.made.pop())
@@ -413,7 +473,7 @@ def shutdown(ctx: CheckContext) -> None:
             f"the model is still held, by {short(sorted(set(keepers)))}",
             "Set every attribute that holds the model or a part of it to None in `shutdown`.",
         )
-    again = _worker(ctx, config)
+    again = worker_of(ctx, config)
     again.allocate()
     again.judge(
         "a", [5, 9, 2], again.step([("a", [5, 9, 2], 0, [1])])["a"], "on a second worker after a shutdown"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 1024
 """Most tokens of a request."""
+_VALUES: Final = 2
+"""Which of the three parts of a stream are its values."""
 
 Stream = tuple["torch.Tensor", "torch.Tensor", "torch.Tensor"]
 """Queries `[n, H, D]`, keys `[n, K, D]` and values `[n, K, D]` of a request."""
@@ -35,6 +37,10 @@ class Shape:
         dtype: of queries, by torch's name.
         window: tokens that a token sees, itself included; None for all.
         factor: by which the usual scale, `head_size ** -0.5`, is multiplied.
+        cap: a score passes `cap * tanh(score / cap)`; None for none.
+        slopes: of each query head's position bias; empty for none.
+        cache_dtype: how keys and values are stored.
+        lift: added to all values, so that sums do not cancel.
     """
 
     heads: int
@@ -44,6 +50,10 @@ class Shape:
     dtype: str
     window: int | None = None
     factor: float = 1.0
+    cap: float | None = None
+    slopes: tuple[float, ...] = ()
+    cache_dtype: str = "auto"
+    lift: float = 0.0
 
     @property
     def scale(self) -> float:
@@ -51,10 +61,13 @@ class Shape:
         return float(self.head_size**-0.5 * self.factor)
 
     def __str__(self) -> str:
-        window = f", window {self.window}" if self.window else ""
+        more = f", window {self.window}" if self.window else ""
+        more += f", soft cap {self.cap:g}" if self.cap else ""
+        more += f", alibi slopes from {self.slopes[0]:g}" if self.slopes else ""
+        more += f", stored as {self.cache_dtype}" if self.cache_dtype != "auto" else ""
         return (
             f"{self.heads} query heads, {self.kv_heads} kv heads, head size {self.head_size}, "
-            f"block size {self.block_size}, {self.dtype}{window}"
+            f"block size {self.block_size}, {self.dtype}{more}"
         )
 
 
@@ -95,6 +108,7 @@ class Step:
         given: the output is given, and holds NaN.
         common: tokens that all requests share at their start.
         judged: the result is compared.
+        causal: a token sees only itself and what comes before; else all of its request.
     """
 
     asks: tuple[Ask, ...]
@@ -103,6 +117,7 @@ class Step:
     given: bool = True
     common: int = 0
     judged: bool = True
+    causal: bool = True
 
     @property
     def tokens(self) -> int:
@@ -125,6 +140,7 @@ class Case:
         num_blocks: of the cache.
         stale: what the cache holds before the first step.
         spare: what table entries hold beyond the last block of a request: the number of a block.
+        rough: only what is not finite, zero, or far off in many places counts: rounding is large here.
     """
 
     name: str
@@ -133,6 +149,7 @@ class Case:
     num_blocks: int = 8
     stale: float = 0.0
     spare: int = 0
+    rough: bool = False
 
 
 def slots(ask: Ask, block_size: int) -> list[int]:
@@ -150,6 +167,8 @@ def stream(shape: Shape, ask: Ask) -> Stream:
         if ask.like:
             other = _drawn(ask.like, part, heads, shape.head_size)
             own = torch.cat([other[: ask.shared], own[ask.shared :]])
+        if part == _VALUES:
+            own = own + shape.lift
         parts.append(own.to(getattr(torch, shape.dtype)))
     return parts[0], parts[1], parts[2]
 

@@ -40,13 +40,14 @@ class Reading:
 
     Args:
         words: how it looks, after "it looks as if …"; empty for the right way.
-        family: `mask`, `scale`, `heads`, `blocks`, `window` or `stale`.
+        family: `mask`, `scale`, `heads`, `blocks`, `window`, `scores` or `stale`.
         look: which slots a token sees.
         scale: the factor of the scores.
         head: `(query head, query heads, kv heads) -> kv head`.
         value_head: the same for values, where it differs.
         store: which state of the cache is read: `now`, `before` this step, or the `first` content of each slot.
         swapped: keys and values are taken for each other.
+        taken: for which shape it takes the one that it is given.
     """
 
     words: str
@@ -57,6 +58,7 @@ class Reading:
     value_head: Callable[[int, int, int], int] | None = None
     store: str = "now"
     swapped: bool = False
+    taken: Callable[[Shape], Shape] = lambda shape: shape
 
 
 def _from(shape: Shape, position: int, window: int | None) -> int:
@@ -235,6 +237,16 @@ READINGS: Final = (
     Reading("the last block, which is not full, were left out", _last_full_block_left_out, "blocks"),
     Reading("a block held half as many tokens as it does", _blocks_of(0.5), "blocks"),
     Reading("a block held twice as many tokens as it does", _blocks_of(2), "blocks"),
+    Reading("there were no soft cap", _seen, "scores", taken=lambda shape: attrs.evolve(shape, cap=None)),
+    Reading(
+        "there were no position bias", _seen, "scores", taken=lambda shape: attrs.evolve(shape, slopes=())
+    ),
+    Reading(
+        "the position bias had the other sign",
+        _seen,
+        "scores",
+        taken=lambda shape: attrs.evolve(shape, slopes=tuple(-one for one in shape.slopes)),
+    ),
     Reading(
         "a block still held what was stored in it first, before it was used again",
         _seen,
@@ -276,6 +288,7 @@ def attend(shape: Shape, step: Step, stores: Mapping[str, Store], reading: Readi
     """
     import torch
 
+    shape = reading.taken(shape)
     store = stores[reading.store]
     kept, paid = (store.values, store.keys) if reading.swapped else (store.keys, store.values)
     of_keys = [reading.head(h, shape.heads, shape.kv_heads) for h in range(shape.heads)]
@@ -284,11 +297,24 @@ def attend(shape: Shape, step: Step, stores: Mapping[str, Store], reading: Readi
     result = torch.zeros(step.tokens, shape.heads, shape.head_size, dtype=torch.float64)
     queries = {ask.name: stream(shape, ask)[0].double() for ask in step.asks}
     for row, (ask, position) in enumerate(step.rows()):
-        seen = list(reading.look(shape, ask, position))
+        seen = list(reading.look(shape, ask, position) if step.causal else slots(ask, shape.block_size))
         if not seen:
             continue
         # As products of elements: einsum would hand such small problems to a library that starts threads.
         scores = (kept[seen][:, of_keys] * queries[ask.name][position]).sum(-1) * reading.scale(shape)
-        weights = torch.softmax(scores, 0)
+        weights = torch.softmax(_shaped(scores, shape, ask, position, seen), 0)
         result[row] = (weights.unsqueeze(-1) * paid[seen][:, of_values]).sum(0)
     return result
+
+
+def _shaped(scores: torch.Tensor, shape: Shape, ask: Ask, position: int, seen: Sequence[int]) -> torch.Tensor:
+    """Scores `[slots, heads]` with the cap and the position bias of a shape."""
+    import torch
+
+    if shape.cap:
+        scores = shape.cap * torch.tanh(scores / shape.cap)
+    if shape.slopes:
+        places = {slot: place for place, slot in enumerate(slots(ask, shape.block_size))}
+        far = torch.tensor([places.get(slot, position) - position for slot in seen], dtype=scores.dtype)
+        scores = scores + far.unsqueeze(1) * torch.tensor(shape.slopes, dtype=scores.dtype)
+    return scores

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -22,6 +22,8 @@ LAYER: Final = "model.layers.0.attn"
 _HEAD_SIZES: Final = (32, 64, 128, 16, 80, 96, 112, 192, 256)
 _BLOCK_SIZES: Final = (16, 32, 64, 8, 128, 256)
 _DTYPES: Final = ("float32", "bfloat16", "float16")
+_REFUSALS: Final = (NotImplementedError, ValueError, TypeError)
+"""What an implementation raises that has no place for an option."""
 
 
 class Refused(Exception):
@@ -57,6 +59,7 @@ class Driver:
         builder: of its metadata.
         cache: of the layer.
         device: where tensors are.
+        given: the queries, keys and values of the last step, after it.
     """
 
     ctx: CheckContext
@@ -67,6 +70,7 @@ class Driver:
     builder: Any
     cache: torch.Tensor
     device: torch.device
+    given: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
 
     def metadata(self, step: Step) -> Any:
         """Build the metadata of a step."""
@@ -91,6 +95,7 @@ class Driver:
             num_actual_tokens=step.tokens,
             max_query_len=max(ask.new for ask in step.asks),
             max_seq_len=max(lengths),
+            causal=step.causal,
         )
         return self.builder.build(step.common, batch)
 
@@ -114,8 +119,12 @@ class Driver:
         query, key, value = (one.view(rows, -1, shape.head_size) for one in torch.split(fused, widths, dim=1))
         return query, key, value
 
-    def run(self, step: Step) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def run(self, step: Step, built: Any = None) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Run one step.
+
+        Args:
+            step: the step.
+            built: its metadata; None builds it.
 
         Returns:
             What `forward` returned, and the output that it was given.
@@ -125,13 +134,13 @@ class Driver:
         """
         import torch
 
-        query, key, value = self.inputs(step)
+        query, key, value = self.given = self.inputs(step)
         output = torch.full(query.shape, float("nan"), dtype=query.dtype, device=self.device)
         given = output if step.given and self.backend.accept_output_buffer else None
         try:
             with self.ctx.adapter.active(self.ctx.platform), torch.inference_mode():
-                built = self.metadata(step)
-                arguments = (self.layer, query, key, value, self.cache, built)
+                metadata = self.metadata(step) if built is None else built
+                arguments = (self.layer, query, key, value, self.cache, metadata)
                 result = (
                     self.impl.forward(*arguments) if given is None else self.impl.forward(*arguments, given)
                 )
@@ -208,8 +217,13 @@ def device_of(ctx: CheckContext) -> torch.device:
     return torch.device("cpu") if kind == "cpu" else torch.device(kind, 0)
 
 
-def drive(ctx: CheckContext, case: Case) -> Driver:
+def drive(ctx: CheckContext, case: Case, layers: Sequence[str] = (LAYER,)) -> Driver:
     """Make a layer of the shape of a problem, with its cache.
+
+    Args:
+        ctx: of the check.
+        case: the problem.
+        layers: the names of all layers that share its metadata, its own first.
 
     Raises:
         Refused: the platform serves no layer of this shape.
@@ -233,17 +247,21 @@ def drive(ctx: CheckContext, case: Case) -> Driver:
                 shape.scale,
                 num_kv_heads=shape.kv_heads,
                 sliding_window=shape.window,
-                kv_cache_dtype="auto",
+                kv_cache_dtype=shape.cache_dtype,
+                **_options(shape),
             )
             impl.process_weights_after_loading(dtype)
             making = backend
             spec = backend.customize_spec(_spec(shape, dtype))
             cache = _cache(backend, case, spec, device)
             making = builder_cls
-            layer = Layer(LAYER, backend, spec)
-            config.compilation_config.static_forward_context[LAYER] = layer
-            builder = builder_cls(spec, [LAYER], config, device)
+            layer = Layer(layers[0], backend, spec)
+            for name in layers:
+                config.compilation_config.static_forward_context[name] = attrs.evolve(layer, layer_name=name)
+            builder = builder_cls(spec, list(layers), config, device)
     except (Exception, SystemExit) as error:
+        if making is impl_cls and _options(shape) and isinstance(error, _REFUSALS):
+            raise Refused(describe(error)) from error
         place = ctx.blame(error)
         raise part_fails(
             ctx,
@@ -258,6 +276,14 @@ def drive(ctx: CheckContext, case: Case) -> Driver:
     return Driver(ctx, case, backend, layer, impl, builder, cache, device)
 
 
+def _options(shape: Shape) -> Mapping[str, Any]:
+    """What an implementation is made with that most layers do not have."""
+    options: dict[str, Any] = {"logits_soft_cap": shape.cap} if shape.cap else {}
+    if shape.slopes:
+        options["alibi_slopes"] = list(shape.slopes)
+    return options
+
+
 def pick(ctx: CheckContext, shape: Shape) -> Any:
     """The backend that the platform picks for a layer of a shape.
 
@@ -269,10 +295,11 @@ def pick(ctx: CheckContext, shape: Shape) -> Any:
     from platform_abc.config import AttentionSelectorConfig
 
     dtype: torch.dtype = getattr(torch, shape.dtype)
+    stored: Any = shape.cache_dtype  # a name that a backend lists
     question = AttentionSelectorConfig(
         head_size=shape.head_size,
         dtype=dtype,
-        kv_cache_dtype="auto",
+        kv_cache_dtype=stored,
         block_size=shape.block_size,
         has_sliding_window=shape.window is not None,
     )
@@ -323,6 +350,7 @@ def _spec(shape: Shape, dtype: torch.dtype) -> Any:
         num_kv_heads=shape.kv_heads,
         head_size=shape.head_size,
         dtype=dtype,
+        cache_dtype=shape.cache_dtype,
         sliding_window=shape.window,
     )
 
@@ -397,6 +425,36 @@ def run_case(ctx: CheckContext, case: Case) -> list[tuple[Step, torch.Tensor]]:
         if step.judged:
             shaped = (result if given is None else given).reshape(-1, case.shape.heads, case.shape.head_size)
             results.append((step, shaped[: step.tokens].double().cpu()))
+    return results
+
+
+def run_layers(ctx: CheckContext, cases: Sequence[Case]) -> list[list[tuple[Step, torch.Tensor]]]:
+    """Run problems that differ in their tokens only, each in a layer of its own, on the metadata of the first.
+
+    Returns:
+        For each problem, what `run_case` returns.
+
+    Raises:
+        Refused: the platform serves no layer of this shape.
+        Violation: a step raised.
+    """
+    names = [f"model.layers.{number}.attn" for number in range(len(cases))]
+    drivers = [
+        drive(ctx, case, (name, *(one for one in names if one != name)))
+        for name, case in zip(names, cases, strict=True)
+    ]
+    results: list[list[tuple[Step, torch.Tensor]]] = [[] for _ in cases]
+    for steps in zip(*(case.steps for case in cases), strict=True):
+        with ctx.adapter.active(ctx.platform):
+            try:
+                built = drivers[0].metadata(steps[0])
+            except (Exception, SystemExit) as error:
+                raise drivers[0].raised("forward", error) from error
+        for number, (driver, step) in enumerate(zip(drivers, steps, strict=True)):
+            result, given = driver.run(step, built)
+            shape = driver.case.shape
+            shaped = (result if given is None else given).reshape(-1, shape.heads, shape.head_size)
+            results[number].append((step, shaped[: step.tokens].double().cpu()))
     return results
 
 

@@ -37,16 +37,25 @@ class Case:
 
 
 def _numbers(ranks: int, shape: Sequence[int], dtype: torch.dtype) -> Tensors:
-    """Small whole numbers, which every dtype adds up exactly; another set on each rank."""
+    """Small whole numbers, which every dtype adds up exactly; another set on each rank.
+
+    Where the dtype is one of whole numbers, they are larger than a float32 can tell apart.
+    """
     import math
 
     import torch
 
     count = math.prod(shape)
+    least = -4 if dtype.is_floating_point else 1 << 40
     return [
-        ((torch.arange(count) * (rank + 2) + 5 * rank) % 17 - 4).reshape(list(shape)).to(dtype)
+        ((torch.arange(count) * (rank + 2) + 5 * rank) % 17 + least).reshape(list(shape)).to(dtype)
         for rank in range(ranks)
     ]
+
+
+def _whole(dtype: torch.dtype) -> bool:
+    """Say whether a dtype is one of whole numbers: positions and tokens are moved, and not added up."""
+    return not dtype.is_floating_point
 
 
 def _sum(inputs: Tensors) -> Any:
@@ -87,9 +96,14 @@ def all_reduce(ranks: int, dtype: torch.dtype) -> list[Case]:
             kept=False,
             wrong=wrong,
         )
-        for shape in ((6,), (3, 4), (2, 3, 5), (1, 257))
+        for shape in ((6,), (3, 4), (2, 3, 5), (1, 257), (), (0, 4), (40, 513))
     ]
-    return [*cases, _strided(cases[1])]
+    return [] if _whole(dtype) else [*cases, _again(cases[1]), _strided(cases[1])]
+
+
+def _again(case: Case) -> Case:
+    """The same with other numbers: what the first call gave may not change."""
+    return attrs.evolve(case, name=f"{case.name}, once more", inputs=[one + 1 for one in case.inputs])
 
 
 def _strided(case: Case) -> Case:
@@ -104,17 +118,18 @@ def _strided(case: Case) -> Case:
 def all_gather(ranks: int, dtype: torch.dtype) -> list[Case]:
     """Joins of all ranks' tensors on every rank."""
 
-    def of(shape: Sequence[int], dim: int) -> Case:
+    def of(shape: Sequence[int], dim: int, *, said: bool = True) -> Case:
         return Case(
-            f"all_gather(dim={dim}) of {list(shape)} in {dtype}",
+            f"all_gather({f'dim={dim}' if said else ''}) of {list(shape)} in {dtype}",
             _numbers(ranks, shape, dtype),
-            lambda one, given: one.all_gather(given, dim=dim),
+            lambda one, given: one.all_gather(given, dim=dim) if said else one.all_gather(given),
             lambda them, rank: _joined(them, dim),
             wrong=_orders(lambda them, rank: _joined(them, dim), dim, len(shape)),
         )
 
     cases = [of((4,), 0), of((2, 3), 0), of((2, 3), 1), of((2, 3), -1), of((2, 3, 4), 1), of((2, 3, 4), -2)]
-    return [*cases, _strided(cases[2])]
+    more = [_again(of((2, 3), -1, said=False)), of((2, 3, 4), -3), of((0, 4), 0), of((70, 300), -1)]
+    return [*cases[:4], *more[:1]] if _whole(dtype) else [*cases, *more, _strided(cases[2])]
 
 
 def _orders(
@@ -146,11 +161,11 @@ def _along(dim: int) -> Callable[[Tensors, int], Any]:
 def reduce_scatter(ranks: int, dtype: torch.dtype) -> list[Case]:
     """Shares of sums."""
 
-    def of(shape: Sequence[int], dim: int) -> Case:
+    def of(shape: Sequence[int], dim: int, *, said: bool = True) -> Case:
         return Case(
-            f"reduce_scatter(dim={dim}) of {list(shape)} in {dtype}",
+            f"reduce_scatter({f'dim={dim}' if said else ''}) of {list(shape)} in {dtype}",
             _numbers(ranks, shape, dtype),
-            lambda one, given: one.reduce_scatter(given, dim=dim),
+            lambda one, given: one.reduce_scatter(given, dim=dim) if said else one.reduce_scatter(given),
             lambda them, rank: _share(_sum(them), ranks, dim, rank),
             wrong={
                 "each rank got the next one's share": lambda them, rank: _share(
@@ -172,33 +187,38 @@ def reduce_scatter(ranks: int, dtype: torch.dtype) -> list[Case]:
         of((ranks, wide), 1),
         of((ranks, wide), -1),
         of((2, wide, 3), 1),
+        of((2, wide, 3), -2),
+        _again(of((ranks, wide), -1, said=False)),
+        of((70 * ranks, 100), 0),
     ]
-    return [*cases, _strided(cases[2])]
+    return [] if _whole(dtype) else [*cases, _strided(cases[2])]
 
 
 def gather(ranks: int, dtype: torch.dtype) -> list[Case]:
     """Joins on one rank."""
 
-    def of(shape: Sequence[int], dst: int, dim: int) -> Case:
+    def of(shape: Sequence[int], dst: int, dim: int, *, said: bool = True) -> Case:
         return Case(
-            f"gather(dst={dst}, dim={dim}) of {list(shape)} in {dtype}",
+            f"gather({f'dst={dst}, dim={dim}' if said else ''}) of {list(shape)} in {dtype}",
             _numbers(ranks, shape, dtype),
-            lambda one, given: one.gather(given, dst=dst, dim=dim),
+            lambda one, given: one.gather(given, dst=dst, dim=dim) if said else one.gather(given),
             lambda them, rank: _joined(them, dim) if rank == dst else None,
             wrong=_orders(lambda them, rank: _joined(them, dim), dim, len(shape)),
         )
 
-    return [of((4,), 0, 0), of((2, 3), 0, -1), of((2, 3), ranks - 1, 0), of((2, 3, 4), 1, 1)]
+    cases = [of((4,), 0, 0), of((2, 3), 0, -1), of((2, 3), ranks - 1, 0), of((2, 3, 4), 1, 1)]
+    cases.append(_again(of((2, 3), 0, -1, said=False)))
+    return cases[:3] if _whole(dtype) else cases
 
 
 def broadcast(ranks: int, dtype: torch.dtype) -> list[Case]:
     """One rank's tensor on every rank."""
 
-    def of(shape: Sequence[int], src: int) -> Case:
+    def of(shape: Sequence[int], src: int, *, said: bool = True) -> Case:
         return Case(
-            f"broadcast(src={src}) of {list(shape)} in {dtype}",
+            f"broadcast({f'src={src}' if said else ''}) of {list(shape)} in {dtype}",
             _numbers(ranks, shape, dtype),
-            lambda one, given: one.broadcast(given, src=src),
+            lambda one, given: one.broadcast(given, src=src) if said else one.broadcast(given),
             lambda them, rank: them[src],
             kept=False,
             in_place=True,
@@ -209,8 +229,9 @@ def broadcast(ranks: int, dtype: torch.dtype) -> list[Case]:
             },
         )
 
-    cases = [of((5,), 0), of((2, 3), ranks - 1), of((2, 3), 1)]
-    return [*cases, _strided(cases[1])]
+    cases = [of((5,), 0), of((2, 3), ranks - 1), of((2, 3), 1), of((), 0), of((0, 4), 0)]
+    cases.append(of((2, 3), 0, said=False))
+    return cases[:3] if _whole(dtype) else [*cases, _strided(cases[1])]
 
 
 def send_recv(ranks: int, dtype: torch.dtype) -> list[Case]:
@@ -233,6 +254,12 @@ def send_recv(ranks: int, dtype: torch.dtype) -> list[Case]:
 
     inputs = _numbers(ranks, (2, 3), dtype)
     return [
+        Case(
+            f"send to the next rank, and recv from the previous one, another [2, 3] in {dtype}",
+            [one + 1 for one in inputs],
+            around,
+            lambda them, rank: them[rank - 1],
+        ),
         Case(
             f"send to the next rank, and recv from the previous one, [2, 3] in {dtype}",
             inputs,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from conformance.context import CheckContext, describe, kind_of
+from conformance.context import CheckContext, describe, is_a, kind_of
 from conformance.model import Unsupported, Violation
 from conformance.numeric.attention_run import device_of, part_fails
 from conformance.places import quoted
@@ -97,6 +97,7 @@ class Driver:
         batch: that it knows.
         device: of its tensors.
         dtype: of activations and weights.
+        kept: all tensors that it was given, so that none of them takes another's place in memory.
     """
 
     ctx: CheckContext
@@ -104,6 +105,7 @@ class Driver:
     batch: Batch
     device: torch.device
     dtype: torch.dtype
+    kept: list[torch.Tensor] = attrs.field(factory=list["torch.Tensor"])
 
     @property
     def cls(self) -> type:
@@ -145,17 +147,31 @@ class Driver:
 
     def put(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor on the device, in the dtype of the problem."""
-        return tensor.to(self.device, self.dtype, copy=True)
+        made = tensor.to(self.device, self.dtype, copy=True)
+        self.kept.append(made)
+        return made
 
     def changed(self, method: str, y: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Call an operation, and return what the engine goes on with: `y`, or what was returned.
 
         Raises:
-            Violation: on a platform that cannot change tensors in place, it returned none.
+            Violation: it changed what it only reads; or, on a platform that cannot change tensors in place, it
+                returned none.
         """
         import torch
 
+        read = _tensors(args)
+        before = [one.clone() for one in read]
         returned = self.call(method, y, *args, **kwargs)
+        for one, was in zip(read, before, strict=True):
+            if not torch.equal(one, was):
+                raise self.fail(
+                    method,
+                    f"`{method}` changes `y`, and leaves its input and the weights of the adapters as they are.",
+                    f"after it {int((one != was).sum())} of {one.numel()} elements of a tensor of {list(one.shape)} that it "
+                    "only reads were others",
+                    f"Compute in tensors of your own in `{method}`: other layers read the same input.",
+                )
         if self.ctx.platform.can_update_inplace():
             return y
         if not isinstance(returned, torch.Tensor):
@@ -198,6 +214,17 @@ def make(ctx: CheckContext, cls: type, dtype: torch.dtype, batch: Batch = MIXED)
     driver = Driver(ctx, wrapper, batch, device, dtype)
     driver.tell(batch)
     return driver
+
+
+def _tensors(args: Sequence[Any]) -> list[torch.Tensor]:
+    """The tensors among arguments, and in their lists."""
+    import torch
+
+    found: list[torch.Tensor] = []
+    for one in args:
+        parts: Any = one if is_a(one, list, tuple) else [one]
+        found += [part for part in parts if isinstance(part, torch.Tensor)]
+    return found
 
 
 @attrs.frozen

@@ -262,3 +262,117 @@ class HalfOverflows(Plain):
     """In float16 its scores are not scaled."""
 
     _backend: ClassVar[str] = "attention_mistakes.HalfOverflowsBackend"
+
+
+class Scores(Plain):
+    """It caps scores and adds position biases, which is right."""
+
+    _backend: ClassVar[str] = "attention_slips.ScoresBackend"
+
+
+class BothWays(Plain):
+    """It has no mask where a step is not causal, which is right."""
+
+    _backend: ClassVar[str] = "attention_slips.BothWaysBackend"
+
+
+class MaskStays(Plain):
+    """It says that it does non-causal attention, and masks all the same."""
+
+    _backend: ClassVar[str] = "attention_slips.MaskStaysBackend"
+
+
+class StoresHalf(Plain):
+    """It stores keys and values in other dtypes, which is right."""
+
+    _backend: ClassVar[str] = "attention_slips.StoresHalfBackend"
+
+
+class ReadsHalfWrong(Plain):
+    """It reads keys and values that are stored in another dtype as half as large."""
+
+    _backend: ClassVar[str] = "attention_slips.ReadsHalfWrongBackend"
+
+
+class NoMaximum(Plain):
+    """It takes exponentials of scores as they are."""
+
+    _backend: ClassVar[str] = "attention_slips.NoMaximumBackend"
+
+
+class MaximumFromZero(Plain):
+    """Its running maximum begins at 0."""
+
+    _backend: ClassVar[str] = "attention_slips.MaximumFromZeroBackend"
+
+
+class CapIgnored(Plain):
+    """It takes a soft cap and does not look at it."""
+
+    _backend: ClassVar[str] = "attention_slips.CapIgnoredBackend"
+
+
+class CapBeforeScale(Plain):
+    """It caps what is not scaled yet."""
+
+    _backend: ClassVar[str] = "attention_slips.CapBeforeScaleBackend"
+
+
+class BiasIgnored(Plain):
+    """It takes slopes of position biases and does not look at them."""
+
+    _backend: ClassVar[str] = "attention_slips.BiasIgnoredBackend"
+
+
+class ChangesMetadata(Plain):
+    """It marks the slots of a step as done, in the metadata of all layers."""
+
+    _backend: ClassVar[str] = "attention_slips.ChangesMetadataBackend"
+
+
+class KeepsByStep(Plain):
+    """It keeps what it has read of a request for the rest of the step, whichever layer asks."""
+
+    _backend: ClassVar[str] = "attention_slips.KeepsByStepBackend"
+
+
+class ScalesQuery(Plain):
+    """It scales the queries where they are."""
+
+    _backend: ClassVar[str] = "attention_slips.ScalesQueryBackend"
+
+
+class TilesUnmasked(Plain):
+    """From row 128 on a token sees all of its tile of 64."""
+
+    _backend: ClassVar[str] = "attention_slips.TilesUnmaskedBackend"
+
+
+class SumsInHalf(Plain):
+    """In bfloat16 it adds weights up in bfloat16."""
+
+    _backend: ClassVar[str] = "attention_slips.SumsInHalfBackend"
+
+
+class WindowFromBlock(Plain):
+    """In a decode step a window that begins in a later block begins with that block."""
+
+    _backend: ClassVar[str] = "attention_slips.WindowFromBlockBackend"
+
+
+class ManyRequests(Plain):
+    """It computes 64 rows of a step that only decodes."""
+
+    _backend: ClassVar[str] = "attention_slips.ManyRequestsBackend"
+
+
+class LargeGroups(Plain):
+    """It computes sixteen heads of a group."""
+
+    _backend: ClassVar[str] = "attention_slips.LargeGroupsBackend"
+
+
+class PaddedDecode(Plain):
+    """In a step that only decodes it takes every row of the query for a request."""
+
+    _backend: ClassVar[str] = "attention_slips.PaddedDecodeBackend"

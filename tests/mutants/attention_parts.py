@@ -17,6 +17,7 @@ from platform_abc.components.attention import (
     CommonAttentionMetadata,
     MultipleOf,
 )
+from platform_abc.errors import NotSupported
 
 
 @attrs.frozen(eq=False)
@@ -44,6 +45,13 @@ class PlainBuilder(AttentionMetadataBuilder[Batch]):
 
 class Plain(AttentionImpl[Batch]):
     """Attention request by request; each step of it is a method, so that a mistake is one of them."""
+
+    def check_arguments(self) -> None:
+        """Refuse capped scores and position biases."""
+        if self.logits_soft_cap:
+            raise NotSupported("logits_soft_cap", "CUSTOM", "use a model whose scores are not capped")
+        if self.alibi_slopes is not None:
+            raise NotSupported("alibi_slopes", "CUSTOM", "use a model without position biases")
 
     def forward(
         self,

@@ -144,3 +144,45 @@ class SlowStart(ByMessages):
     """Takes its time to start, which is allowed."""
 
     _communicator: ClassVar[str] = "SlowStart"
+
+
+class AloneDivides(ByMessages):
+    """It divides by the number of other ranks."""
+
+    _communicator: ClassVar[str] = "AloneDivides"
+
+
+class RankOfFirst(ByMessages):
+    """It takes the rank of the first group of its process in all groups."""
+
+    _communicator: ClassVar[str] = "RankOfFirst"
+
+
+class RowsByDefault(ByMessages):
+    """It joins rows where no dimension is given."""
+
+    _communicator: ClassVar[str] = "RowsByDefault"
+
+
+class ReusesBuffer(ByMessages):
+    """It gathers into one buffer for each shape."""
+
+    _communicator: ClassVar[str] = "ReusesBuffer"
+
+
+class BroadcastsFloats(ByMessages):
+    """It broadcasts whole numbers as float32."""
+
+    _communicator: ClassVar[str] = "BroadcastsFloats"
+
+
+class LargeTail(ByMessages):
+    """It adds up whole multiples of 64 KiB, once there are as many."""
+
+    _communicator: ClassVar[str] = "LargeTail"
+
+
+class OneBuffer(ByMessages):
+    """It receives into one buffer for each shape."""
+
+    _communicator: ClassVar[str] = "OneBuffer"

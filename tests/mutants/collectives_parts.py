@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -247,3 +247,87 @@ class SlowStart(Base):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         time.sleep(0.2)
+
+
+class AloneDivides(Base):
+    """It divides by the number of other ranks."""
+
+    def all_reduce(self, input_: torch.Tensor) -> torch.Tensor:
+        """Return the sum over all ranks."""
+        if self.world_size == 1:
+            return input_ / (self.world_size - 1)
+        return super().all_reduce(input_)
+
+
+class RankOfFirst(Base):
+    """It takes the rank of the first group of its process in all groups."""
+
+    known: ClassVar[list[int]] = []
+
+    def gather(self, input_: torch.Tensor, dst: int = 0, dim: int = -1) -> torch.Tensor | None:
+        """Return all ranks' tensors joined on rank `dst`."""
+        self.known.append(self.rank_in_group)
+        joined = self.all_gather(input_, dim)
+        return joined if self.known[0] == dst else None
+
+
+class RowsByDefault(Base):
+    """It joins rows where no dimension is given."""
+
+    def all_gather(self, input_: torch.Tensor, dim: int = 0) -> torch.Tensor:
+        """Return all ranks' tensors joined along `dim`."""
+        return super().all_gather(input_, dim)
+
+    def gather(self, input_: torch.Tensor, dst: int = 0, dim: int = -1) -> torch.Tensor | None:
+        """Return all ranks' tensors joined on rank `dst`."""
+        return super().gather(input_, dst, dim)
+
+
+class ReusesBuffer(Base):
+    """It gathers into one buffer for each shape."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.buffers: dict[object, torch.Tensor] = {}
+
+    def all_gather(self, input_: torch.Tensor, dim: int = -1) -> torch.Tensor:
+        """Return all ranks' tensors joined along `dim`."""
+        if self.world_size == 1:
+            return input_
+        joined = super().all_gather(input_, dim)
+        return self.buffers.setdefault((joined.shape, joined.dtype), joined).copy_(joined)
+
+
+class OneBuffer(Base):
+    """It receives into one buffer for each shape."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.buffers: dict[object, torch.Tensor] = {}
+
+    def recv(self, size: Sequence[int], dtype: torch.dtype, src: int | None = None) -> torch.Tensor:
+        """Return a tensor that another rank sends."""
+        got = super().recv(size, dtype, src)
+        return self.buffers.setdefault((got.shape, dtype), got).copy_(got)
+
+
+class BroadcastsFloats(Base):
+    """It broadcasts whole numbers as float32."""
+
+    def broadcast(self, tensor: torch.Tensor, src: int = 0) -> torch.Tensor:
+        """Fill the tensor with that of rank `src`."""
+        if tensor.is_floating_point():
+            return super().broadcast(tensor, src)
+        return tensor.copy_(super().broadcast(tensor.float(), src).to(tensor.dtype))
+
+
+class LargeTail(Base):
+    """It adds up whole multiples of 64 KiB, once there are as many."""
+
+    def all_reduce(self, input_: torch.Tensor) -> torch.Tensor:
+        """Return the sum over all ranks."""
+        result = super().all_reduce(input_)
+        whole = input_.nbytes // (1 << 16) * (1 << 16) // input_.itemsize
+        if whole and self.world_size > 1:
+            result.view(-1)[whole:] = input_.reshape(-1)[whole:]
+        return result

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -20,7 +21,7 @@ class Passes(StaticGraphWrapper):
 
 
 class Replays(StaticGraphWrapper):
-    """Computes in memory that it keeps for each shape, as a captured graph does."""
+    """Computes in memory that it keeps for each shape, as a captured graph does; other arguments it does not follow."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -32,6 +33,8 @@ class Replays(StaticGraphWrapper):
         if not self.is_on():
             return self.runnable(*args, **kwargs)
         named = inspect.signature(self.runnable).bind(*args, **kwargs).arguments
+        if not all(isinstance(one, torch.Tensor) for one in named.values()):
+            return self.runnable(*args, **kwargs)
         key = self.key(named)
         if key not in self.kept:
             self.kept[key] = {name: self.first(name, one) for name, one in named.items()}
@@ -51,7 +54,10 @@ class Replays(StaticGraphWrapper):
 
     def key(self, named: dict[str, torch.Tensor]) -> Hashable:
         """Return what a graph is found by."""
-        return tuple(one.data_ptr() if self.stays(name) else tuple(one.shape) for name, one in named.items())
+        return current_graph_step(), *(
+            one.data_ptr() if self.stays(name) else (tuple(one.shape), one.dtype)
+            for name, one in named.items()
+        )
 
     def first(self, name: str, one: torch.Tensor) -> torch.Tensor:
         """Return what the graph reads."""
@@ -151,7 +157,7 @@ class FirstCacheOnly(Replays):
 
     def key(self, named: dict[str, torch.Tensor]) -> Hashable:
         """Return what a graph is found by."""
-        return tuple(tuple(one.shape) for one in named.values())
+        return current_graph_step(), *((tuple(one.shape), one.dtype) for one in named.values())
 
 
 class WrapsAgain(Passes):
@@ -160,3 +166,76 @@ class WrapsAgain(Passes):
     def unwrap(self) -> Callable[..., Any]:
         """Return the wrapped callable."""
         return lambda *args, **kwargs: self.runnable(*args, **kwargs)
+
+
+class ListsStale(Replays):
+    """A replay reads the tensors within lists and mappings that the capture had."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run with the first of each argument that is more than a tensor or a number."""
+        if not self.is_on():
+            return self.runnable(*args, **kwargs)
+        bound = inspect.signature(self.runnable).bind(*args, **kwargs)
+        for name, one in bound.arguments.items():
+            if not isinstance(one, torch.Tensor | float | str):
+                bound.arguments[name] = self.kept.setdefault(name, one)
+        return self.runnable(*bound.args, **bound.kwargs)
+
+
+class NumbersBaked(Replays):
+    """A replay computes with the numbers of the capture."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run with the first of each number."""
+        if not self.is_on():
+            return self.runnable(*args, **kwargs)
+        bound = inspect.signature(self.runnable).bind(*args, **kwargs)
+        bound.apply_defaults()
+        for name, one in bound.arguments.items():
+            if isinstance(one, float):
+                bound.arguments[name] = self.kept.setdefault(name, {"first": one})["first"]
+        return self.runnable(*bound.args, **bound.kwargs)
+
+
+class SharesGraphs(Replays):
+    """All wrappers find their graphs in one table."""
+
+    table: ClassVar[dict[Hashable, Callable[..., Any]]] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run what was wrapped when such a step was captured."""
+        step: Any = self.runnable
+        if not self.is_on() or self.options.get("persistent") or hasattr(step, "eager"):
+            return self.runnable(*args, **kwargs)
+        named = inspect.signature(self.runnable).bind(*args, **kwargs).arguments
+        key = (inspect.signature(self.runnable), tuple(named))
+        return self.table.setdefault(str(key), self.runnable)(*args, **kwargs)
+
+
+class Swallows(Replays):
+    """It logs what the callable raises, and returns nothing."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Copy the inputs to where they are kept, and compute there."""
+        try:
+            return super().__call__(*args, **kwargs)
+        except RuntimeError:
+            logging.getLogger(__name__).exception("a step failed")
+
+
+class KeepsBroken(Replays):
+    """It keeps a graph whose capture has failed."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.broken: dict[Hashable, torch.Tensor] = {}
+
+    def compute(self, key: Hashable) -> torch.Tensor:
+        """Do what the graph does."""
+        if key in self.broken:
+            return self.broken[key]
+        try:
+            return super().compute(key)
+        except RuntimeError:
+            self.broken[key] = torch.zeros_like(next(iter(self.kept[key].values())))
+            raise

@@ -83,3 +83,33 @@ class WrapsAgain(Replays):
     """It gives another callable back than it was made with."""
 
     _wrapper: ClassVar[str] = "WrapsAgain"
+
+
+class ListsStale(Replays):
+    """A replay reads the tensors within lists and mappings that the capture had."""
+
+    _wrapper: ClassVar[str] = "ListsStale"
+
+
+class NumbersBaked(Replays):
+    """A replay computes with the numbers of the capture."""
+
+    _wrapper: ClassVar[str] = "NumbersBaked"
+
+
+class SharesGraphs(Replays):
+    """All wrappers find their graphs in one table."""
+
+    _wrapper: ClassVar[str] = "SharesGraphs"
+
+
+class Swallows(Replays):
+    """It logs what the callable raises, and returns nothing."""
+
+    _wrapper: ClassVar[str] = "Swallows"
+
+
+class KeepsBroken(Replays):
+    """It keeps a graph whose capture has failed."""
+
+    _wrapper: ClassVar[str] = "KeepsBroken"

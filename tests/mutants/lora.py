@@ -119,3 +119,39 @@ class RefusesMixed(Plain):
     """It takes batches of one adapter only."""
 
     _wrapper: ClassVar[str] = "RefusesMixed"
+
+
+class SmallRanks(Plain):
+    """It computes ranks of sixteen at most."""
+
+    _wrapper: ClassVar[str] = "SmallRanks"
+
+
+class KeepsPacked(Plain):
+    """It packs the weights of a stack once."""
+
+    _wrapper: ClassVar[str] = "KeepsPacked"
+
+
+class LeavesRubbish(Plain):
+    """Its shrink leaves the rows of tokens without an adapter as they were."""
+
+    _wrapper: ClassVar[str] = "LeavesRubbish"
+
+
+class BufferLeaks(Plain):
+    """It multiplies what its buffer holds by zero, for tokens without an adapter."""
+
+    _wrapper: ClassVar[str] = "BufferLeaks"
+
+
+class ScalesInput(Plain):
+    """It scales the input of a layer where it is."""
+
+    _wrapper: ClassVar[str] = "ScalesInput"
+
+
+class DoublesHalf(Plain):
+    """In bfloat16 its shrink gives twice as much."""
+
+    _wrapper: ClassVar[str] = "DoublesHalf"

@@ -33,6 +33,7 @@ class Plain(PunicaWrapperBase):
         slots: Sequence[int],
     ) -> torch.Tensor | None:
         """Fill each slice of `y`, by slots."""
+        y.zero_()
         for number, stack in enumerate(stacks):
             for row, slot in enumerate(slots):
                 if slot >= 0:
@@ -330,3 +331,112 @@ class RefusesMixed(Plain):
         if len(set(mapping.index_mapping)) > 1:
             raise AssertionError("one adapter at a time")
         super().update_metadata(mapping, lora_index_to_id, max_loras, vocab_size)
+
+
+class SmallRanks(Plain):
+    """It computes ranks of sixteen at most."""
+
+    def shrink(
+        self,
+        y: torch.Tensor,
+        x: torch.Tensor,
+        stacks: Sequence[torch.Tensor],
+        scale: float,
+        slots: Sequence[int],
+    ) -> torch.Tensor | None:
+        """Fill each slice of `y`, by slots."""
+        super().shrink(y, x, stacks, scale, slots)
+        y[..., 16:] = 0
+        return None
+
+
+class KeepsPacked(Plain):
+    """It packs the weights of a stack once."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.packed: dict[int, torch.Tensor] = {}
+
+    def shrink(
+        self,
+        y: torch.Tensor,
+        x: torch.Tensor,
+        stacks: Sequence[torch.Tensor],
+        scale: float,
+        slots: Sequence[int],
+    ) -> torch.Tensor | None:
+        """Fill each slice of `y`, by slots."""
+        kept = [self.packed.setdefault(one.data_ptr(), one.clone()) for one in stacks]
+        return super().shrink(y, x, kept, scale, slots)
+
+
+class LeavesRubbish(Plain):
+    """Its shrink leaves the rows of tokens without an adapter as they were."""
+
+    def shrink(
+        self,
+        y: torch.Tensor,
+        x: torch.Tensor,
+        stacks: Sequence[torch.Tensor],
+        scale: float,
+        slots: Sequence[int],
+    ) -> torch.Tensor | None:
+        """Fill each slice of `y`, by slots."""
+        rows = [row for row, slot in enumerate(slots) if slot < 0]
+        before = y[:, rows].clone()
+        super().shrink(y, x, stacks, scale, slots)
+        y[:, rows] = before
+        return None
+
+
+class BufferLeaks(Plain):
+    """It multiplies what its buffer holds by zero, for tokens without an adapter."""
+
+    def add_lora_linear(
+        self,
+        y: torch.Tensor,
+        x: torch.Tensor,
+        lora_a_stacked: Sequence[torch.Tensor],
+        lora_b_stacked: Sequence[torch.Tensor],
+        scale: float,
+        output_slices: Sequence[int],
+        *,
+        buffer: torch.Tensor | None = None,
+        **kwargs: Any,
+    ) -> torch.Tensor | None:
+        """Shrink and expand."""
+        held = 0 * buffer.sum() if buffer is not None else 0
+        super().add_lora_linear(
+            y, x, lora_a_stacked, lora_b_stacked, scale, output_slices, buffer=buffer, **kwargs
+        )
+        for row, slot in enumerate(self.token_slots):
+            if slot < 0:
+                y[row] += held
+        return None
+
+
+class ScalesInput(Plain):
+    """It scales the input of a layer where it is."""
+
+    def add_lora_linear(
+        self, y: torch.Tensor, x: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> torch.Tensor | None:
+        """Shrink and expand."""
+        x.mul_(2)
+        stacks_a, stacks_b, scale, *rest = args
+        return super().add_lora_linear(y, x, stacks_a, stacks_b, scale / 2, *rest, **kwargs)
+
+
+class DoublesHalf(Plain):
+    """In bfloat16 its shrink gives twice as much."""
+
+    def shrink(
+        self,
+        y: torch.Tensor,
+        x: torch.Tensor,
+        stacks: Sequence[torch.Tensor],
+        scale: float,
+        slots: Sequence[int],
+    ) -> torch.Tensor | None:
+        """Fill each slice of `y`, by slots."""
+        return super().shrink(y, x, stacks, 2 * scale if x.dtype is torch.bfloat16 else scale, slots)

@@ -183,7 +183,7 @@ class Eighths(QuantizationMethod):
 
     def quantize(self, weight: torch.Tensor) -> Mapping[str, torch.Tensor]:
         """Return whole numbers, and the scale of each row."""
-        scale = weight.float().abs().amax(1) / 127
+        scale = weight.float().abs().amax(1).clamp(min=1e-9) / 127
         return {"q": (weight.float() / scale[:, None]).round().to(torch.int8), "scale": scale}
 
     def apply(
@@ -245,7 +245,7 @@ class Quarters(Eighths):
 
     def quantize(self, weight: torch.Tensor) -> Mapping[str, torch.Tensor]:
         """Return whole numbers from -7 to 7, and the scale of each row."""
-        scale = weight.float().abs().amax(1) / 7
+        scale = weight.float().abs().amax(1).clamp(min=1e-9) / 7
         return {"q": (weight.float() / scale[:, None]).round().to(torch.int8), "scale": scale}
 
 
@@ -288,3 +288,112 @@ class LosesBias(Quantises):
     """Registers a quantization method that loses the bias."""
 
     _method: ClassVar[type[QuantizationMethod]] = BiasLost
+
+
+class OneTokenTwice(Eighths):
+    """A step of one token has a kernel of its own, which gives twice as much."""
+
+    def apply(
+        self, stored: Mapping[str, torch.Tensor], x: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Multiply, and scale."""
+        return super().apply(stored, 2 * x if len(x) == 1 else x, bias)
+
+
+class ZeroOverZero(Eighths):
+    """A row of zeros has the scale 0, by which it is divided."""
+
+    def quantize(self, weight: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        """Return numbers, and the scale of each row."""
+        scale = weight.float().abs().amax(1) / 127
+        return {"q": (weight.float() / scale[:, None]).round(), "scale": scale}
+
+
+class LastLayerOnly(Eighths):
+    """The class keeps the scales of the layer that was quantised last."""
+
+    last: ClassVar[dict[str, torch.Tensor]] = {}
+
+    def quantize(self, weight: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        """Return whole numbers, and the scale of each row."""
+        stored = super().quantize(weight)
+        self.last["scale"] = stored["scale"]
+        return stored
+
+    def scales(self, stored: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Return the factor of each output."""
+        return self.last["scale"]
+
+
+class RoundsInput(Eighths):
+    """The activations are rounded where they are."""
+
+    def apply(
+        self, stored: Mapping[str, torch.Tensor], x: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Multiply, and scale."""
+        return super().apply(stored, x.mul_(64).round_().div_(64), bias)
+
+
+class QuantisesOneTokenTwice(Quantises):
+    """Registers a quantization method that goes wrong in steps of one token."""
+
+    _method: ClassVar[type[QuantizationMethod]] = OneTokenTwice
+
+
+class QuantisesZeroes(Quantises):
+    """Registers a quantization method that divides by zero."""
+
+    _method: ClassVar[type[QuantizationMethod]] = ZeroOverZero
+
+
+class QuantisesLastLayer(Quantises):
+    """Registers a quantization method whose layers share what they keep."""
+
+    _method: ClassVar[type[QuantizationMethod]] = LastLayerOnly
+
+
+class QuantisesInput(Quantises):
+    """Registers a quantization method that changes its input."""
+
+    _method: ClassVar[type[QuantizationMethod]] = RoundsInput
+
+
+def norm_in_half(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
+    """Scale rows; in float16 the squares are too."""
+    squares = x.square() if x.dtype is torch.float16 else x.float().square()
+    root = torch.rsqrt(squares.float().mean(-1, keepdim=True) + epsilon)
+    return (x.float() * root * weight.float()).to(x.dtype)
+
+
+class SquaresInHalf(Normed):
+    """Registers an implementation of an op that squares in float16."""
+
+    _norm: ClassVar[Norm] = staticmethod(norm_in_half)
+
+
+def write_dense(
+    key: torch.Tensor, value: torch.Tensor, cache: torch.Tensor, slot_mapping: torch.Tensor
+) -> None:
+    """Store row by row, and take the rows of keys to lie one behind the other."""
+    width = key.shape[1] * key.shape[2]
+    write(key.as_strided(key.shape, (width, key.shape[2], 1)), value, cache, slot_mapping)
+
+
+class WritesDense(Overrides):
+    """Overrides a core kernel by one that does not look at strides."""
+
+    _write: ClassVar[Callable[..., None]] = staticmethod(write_dense)
+
+
+def silu_of_powers(x: torch.Tensor) -> torch.Tensor:
+    """Gate one half by the other, by a quotient of exponentials."""
+    first, second = x.float().chunk(2, -1)
+    power = first.exp()
+    return (first * (power / (1 + power)) * second).to(x.dtype)
+
+
+class SiluOverflows(Overrides):
+    """Overrides a core kernel by one whose exponentials overflow."""
+
+    _silu: ClassVar[Callable[[torch.Tensor], torch.Tensor]] = staticmethod(silu_of_powers)

@@ -142,3 +142,60 @@ class LeavesLayers(Base):
 
     def shutdown(self) -> None:
         """Leave all as it is."""
+
+
+class IgnoresShare(Base):
+    """It takes nine tenths of the memory, whatever share the user gives."""
+
+    def determine_available_memory(self) -> int:
+        """Return the bytes for the cache."""
+        given = self.cache_config.kv_cache_memory_bytes
+        return self.platform.get_device_total_memory(0) // 10 * 8 if given is None else given
+
+
+class IgnoresBytes(Base):
+    """It measures, whatever number of bytes the user gives."""
+
+    def determine_available_memory(self) -> int:
+        """Return the bytes for the cache."""
+        given, self.cache_config.kv_cache_memory_bytes = self.cache_config.kv_cache_memory_bytes, None
+        try:
+            return super().determine_available_memory()
+        finally:
+            self.cache_config.kv_cache_memory_bytes = given
+
+
+class RemembersBlocks(Base):
+    """It keeps the blocks that a request had first."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.known: dict[str, tuple[int, ...]] = {}
+
+    def execute_model(self, requests: Sequence[StepRequest]) -> StepOutput:
+        """Run one step."""
+        kept: list[StepRequest] = []
+        for one in requests:
+            old = self.known.get(one.request_id, ())
+            blocks = (*old, *tuple(one.block_ids)[len(old) :])
+            self.known[one.request_id] = blocks
+            kept.append(attrs.evolve(one, block_ids=blocks))
+        return super().execute_model(kept)
+
+
+class CopiesCaches(Base):
+    """It gives copies of its caches."""
+
+    def get_kv_caches(self) -> Mapping[str, torch.Tensor]:
+        """Return the cache of each layer."""
+        return {name: one.clone() for name, one in super().get_kv_caches().items()}
+
+
+class EightRequests(Base):
+    """It answers eight requests of a step, and repeats itself for the others."""
+
+    def execute_model(self, requests: Sequence[StepRequest]) -> StepOutput:
+        """Run one step."""
+        found = dict(super().execute_model(requests).next_token_ids)
+        names = list(found)
+        return StepOutput(next_token_ids={name: found[names[place % 8]] for place, name in enumerate(names)})

@@ -94,3 +94,33 @@ class LeavesLayers(Copies):
     """It does nothing when it is closed."""
 
     _worker: ClassVar[str] = "LeavesLayers"
+
+
+class IgnoresShare(Copies):
+    """It takes nine tenths of the memory, whatever share the user gives."""
+
+    _worker: ClassVar[str] = "IgnoresShare"
+
+
+class IgnoresBytes(Copies):
+    """It measures, whatever number of bytes the user gives."""
+
+    _worker: ClassVar[str] = "IgnoresBytes"
+
+
+class RemembersBlocks(Copies):
+    """It keeps the blocks that a request had first."""
+
+    _worker: ClassVar[str] = "RemembersBlocks"
+
+
+class CopiesCaches(Copies):
+    """It gives copies of its caches."""
+
+    _worker: ClassVar[str] = "CopiesCaches"
+
+
+class EightRequests(Copies):
+    """It answers eight requests of a step, and repeats itself for the others."""
+
+    _worker: ClassVar[str] = "EightRequests"
