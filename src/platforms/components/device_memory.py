@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import resource
@@ -12,10 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 
+from platform_abc.errors import NotSupported
 from platforms.host_memory import read_text
 
 if TYPE_CHECKING:
     from platforms.native import NativePlatform
+
+logger = logging.getLogger(__name__)
 
 PROC: Final = Path("/proc/self")
 """What the kernel says of this process."""
@@ -34,8 +38,15 @@ def total_and_used(platform: NativePlatform, visible: int) -> tuple[int, int]:
     """
     total = _bytes(platform, "get_device_total_memory", platform.get_device_total_memory(visible))
     if not platform.has_runtime("mem_get_info"):
-        used = _bytes(platform, "get_current_memory_usage", platform.get_current_memory_usage(visible))
-        return total, used
+        try:
+            usage = platform.get_current_memory_usage(visible)
+        except NotSupported:
+            logger.info(
+                "%s tells neither mem_get_info nor get_current_memory_usage: all of the device counts as free",
+                type(platform).__name__,
+            )
+            return total, 0
+        return total, _bytes(platform, "get_current_memory_usage", usage)
     free, seen = _pair(platform, platform.mem_get_info(visible))
     # Linked devices may report their pooled memory; what counts is this one's.
     return total, min(total, seen - free)

@@ -31,7 +31,7 @@ from platform_abc.errors import ConfigError, NotSupported
 from platform_abc.qualname import resolve_obj_by_qualname
 from platforms.components import device_memory
 from platforms.components.paged_sdpa import numbers
-from platforms.components.worker_batch import CacheOfLayers, make_batch
+from platforms.components.worker_batch import CacheOfLayers, make_batch, memory_order
 from platforms.process_group import make_group
 
 if TYPE_CHECKING:
@@ -279,14 +279,17 @@ class DeviceWorker(WorkerBase):
             raise ValueError(
                 f"expected keys and values or a state for the layer {name!r}, got {type(spec).__name__}"
             )
-        shape = layer.get_attn_backend().get_kv_cache_shape(
+        backend = layer.get_attn_backend()
+        shape = backend.get_kv_cache_shape(
             blocks, spec.block_size, spec.num_kv_heads, spec.head_size, spec.cache_dtype
         )
         stored = spec.dtype if spec.cache_dtype == "auto" else spec.cache_dtype
         dtype: torch.dtype = getattr(torch, str(stored).removeprefix("torch."))
         needed = math.prod(shape) * dtype.itemsize
         self._check_size(name, memory, needed)
-        return memory[:needed].view(dtype).view(shape)
+        order = memory_order(backend, shape)
+        in_memory = memory[:needed].view(dtype).view([shape[place] for place in order])
+        return in_memory.permute([order.index(place) for place in range(len(shape))])
 
     @staticmethod
     def _check_size(name: str, memory: torch.Tensor, needed: int) -> None:
@@ -318,6 +321,7 @@ class DeviceWorker(WorkerBase):
         if self._cache is None:
             raise RuntimeError("the KV cache was not initialised: call initialize_from_config first")
         self._check(requests)
+        requests = self._cache.ordered(requests)
         likeliest = numbers(self._run(requests, self._cache).argmax(-1))
         if not likeliest:
             # The platform gathers logits to another rank.

@@ -16,6 +16,7 @@ from platform_abc.components.attention import (
 )
 
 if TYPE_CHECKING:
+    from platform_abc.components.attention import AttentionBackend
     from platform_abc.components.kv_cache import KVCacheConfig
     from platform_abc.components.worker import StepRequest
     from platform_abc.config import EngineConfig
@@ -79,6 +80,43 @@ class CacheOfLayers:
                 builder = backend.get_builder_cls()(group.kv_cache_spec, names, config, device)
                 groups.append(LayersAlike(number, group.kv_cache_spec.block_size, names, builder))
         return cls(num_blocks=layout.num_blocks, by_layer=by_layer, groups=groups)
+
+    def ordered(self, requests: Sequence[StepRequest]) -> Sequence[StepRequest]:
+        """Return the requests of a step in the order that the builders want, otherwise as they came.
+
+        Builders that name a `reorder_batch_threshold` find the requests with at most so many tokens first; of
+        several thresholds the smallest counts.
+
+        Args:
+            requests: the batch.
+        """
+        named = [group.builder.reorder_batch_threshold for group in self.groups]
+        thresholds = [one for one in named if one is not None]
+        if not thresholds:
+            return requests
+        return sorted(requests, key=lambda request: len(request.token_ids) > min(thresholds))
+
+
+def memory_order(backend: type[AttentionBackend], shape: Sequence[int]) -> list[int]:
+    """Return in which order the dimensions of a cache lie in memory, outermost first.
+
+    Args:
+        backend: whose cache it is.
+        shape: of one layer's cache.
+
+    Raises:
+        ValueError: the backend's order does not name each dimension once.
+    """
+    try:
+        order = list(backend.get_kv_cache_stride_order())
+    except NotImplementedError:
+        return list(range(len(shape)))
+    if sorted(order) != list(range(len(shape))):
+        raise ValueError(
+            f"get_kv_cache_stride_order of {backend.__name__} answered {tuple(order)}; expected each dimension of the "
+            f"shape {tuple(shape)} once, 0 to {len(shape) - 1}"
+        )
+    return order
 
 
 def make_batch(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from platform_abc.errors import NotSupported
 from platforms.components import device_memory
 
 GIB = 1024**3
@@ -52,6 +53,20 @@ def test_without_a_runtime_query_the_platform_is_asked() -> None:
         get_current_memory_usage=lambda device: float(3 * GIB),
     )
     assert device_memory.total_and_used(platform, 0) == (8 * GIB, 3 * GIB)
+
+
+def test_a_platform_that_tells_no_usage_has_all_of_its_memory_free() -> None:
+    """Declining `get_current_memory_usage` is a conforming answer."""
+
+    def declines(device: object) -> float:
+        raise NotSupported("get_current_memory_usage", "Chip", "ask nobody")
+
+    platform: Any = SimpleNamespace(
+        get_device_total_memory=lambda visible: 8 * GIB,
+        has_runtime=lambda name: False,
+        get_current_memory_usage=declines,
+    )
+    assert device_memory.total_and_used(platform, 0) == (8 * GIB, 0)
 
 
 def answering(**answers: Any) -> Any:

@@ -26,6 +26,7 @@ from platform_abc.config import (
 from platform_abc.errors import ConfigError, NotSupported
 from platform_abc.qualname import resolve_obj_by_qualname
 from platforms.components import device_memory
+from platforms.components.attention import TorchSdpaBackend
 from platforms.components.communicator import TorchDistributedCommunicator
 from platforms.components.worker import DeviceWorker
 from platforms.cpu import CpuPlatform
@@ -420,3 +421,14 @@ class Alone(TorchDistributedCommunicator):
 
     def all_gather(self, input_: torch.Tensor, dim: int = -1) -> torch.Tensor:
         return input_
+
+
+def test_a_cache_in_another_order_of_memory_holds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backend that says how its cache lies in memory gets it so, in the shape that it named."""
+    expected = generate(started(config()), PROMPTS, 4)
+    monkeypatch.setattr(TorchSdpaBackend, "get_kv_cache_stride_order", staticmethod(lambda: (1, 0, 3, 2, 4)))
+    worker = started(config())
+    cache = next(iter(worker.get_kv_caches().values()))
+    assert cache.shape[0] == 2
+    assert cache.stride()[1] == max(cache.stride())
+    assert generate(worker, PROMPTS, 4) == expected

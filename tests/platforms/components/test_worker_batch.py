@@ -10,7 +10,7 @@ import torch
 
 from platform_abc.components.attention import CommonAttentionMetadata
 from platform_abc.components.worker import StepRequest
-from platforms.components.worker_batch import CacheOfLayers, LayersAlike, make_batch
+from platforms.components.worker_batch import CacheOfLayers, LayersAlike, make_batch, memory_order
 
 CPU = torch.device("cpu")
 
@@ -54,3 +54,39 @@ def test_each_group_of_layers_has_its_own_blocks() -> None:
     assert shared["layer.2"].slot_mapping.tolist() == [32]
     with pytest.raises(ValueError, match="blocks of 2 cache groups, expected some of group 2"):
         make_batch([one], cache(2, 8, 8), CPU)
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "expected"),
+    [((None, None), "abcd"), ((2, None), "bdac"), ((3, 1), "bacd"), ((9,), "abcd")],
+)
+def test_short_requests_come_first_where_a_builder_wants_it(
+    thresholds: tuple[int | None, ...], expected: str
+) -> None:
+    """By the smallest threshold; otherwise the order is that of the batch."""
+    groups = [
+        LayersAlike(number, 16, [f"layer.{number}"], SimpleNamespace(reorder_batch_threshold=one))  # type: ignore[arg-type]
+        for number, one in enumerate(thresholds)
+    ]
+    lengths = {"a": 5, "b": 1, "c": 3, "d": 2}
+    requests = [
+        StepRequest(request_id=name, token_ids=range(length), block_ids=[0])
+        for name, length in lengths.items()
+    ]
+    found = CacheOfLayers(num_blocks=1, by_layer={}, groups=groups).ordered(requests)
+    assert "".join(one.request_id for one in found) == expected
+
+
+def test_a_cache_lies_in_memory_in_the_order_of_its_backend() -> None:
+    """In the order of the shape where the backend names none; an order that fits no shape is refused."""
+
+    def ordering(answer: Any) -> Any:
+        return type("Backend", (), {"get_kv_cache_stride_order": staticmethod(answer)})
+
+    def none() -> tuple[int, ...]:
+        raise NotImplementedError
+
+    assert memory_order(ordering(none), (2, 8, 4)) == [0, 1, 2]
+    assert memory_order(ordering(lambda: (1, 0, 2)), (2, 8, 4)) == [1, 0, 2]
+    with pytest.raises(ValueError, match=r"of Backend answered \(0, 0, 2\); expected each dimension"):
+        memory_order(ordering(lambda: (0, 0, 2)), (2, 8, 4))
