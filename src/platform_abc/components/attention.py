@@ -187,7 +187,8 @@ class AttentionImpl(abc.ABC, Generic[M]):
     def check_arguments(self) -> None:
         """Refuse what this implementation has no place for; nothing by default.
 
-        Called last by the constructor, when the arguments are there as attributes.
+        Called last by the constructor, when the arguments are there as attributes. What is neither computed nor
+        refused, such as `logits_soft_cap` or `alibi_slopes`, gives wrong scores without a word.
 
         Raises:
             NotSupported: an override: the model needs what cannot be computed.
