@@ -258,7 +258,7 @@ class _Watch:
         """The processes that are still there some seconds after the front end."""
         until = time.monotonic() + _LINGER
         while True:
-            those = _running_children()
+            those = running_children()
             if not those or time.monotonic() > until:
                 return [f"{pid} `{command}`" for pid, command in sorted(those.items())]
             time.sleep(_TICK)
@@ -312,11 +312,15 @@ def _seconds_of(pid: int) -> float:
     return sum(map(int, fields.split()[11:13])) / float(os.sysconf("SC_CLK_TCK"))
 
 
-def _running_children() -> dict[int, str]:
-    """The children of this process, and theirs, that run: command lines by id."""
+def running_children(*, collect: bool = True) -> dict[int, str]:
+    """The children of this process, and theirs, that run: command lines by id.
+
+    Args:
+        collect: take the status of those that have ended, for which nobody else then can ask.
+    """
     found: dict[int, str] = {}
     for pid in reaper.descendants(os.getpid()):
-        if reaper.collect(pid, within=0) is None or _runs(pid):
+        if not collect or reaper.collect(pid, within=0) is None or _runs(pid):
             with contextlib.suppress(OSError):
                 command = (
                     Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")

@@ -81,3 +81,20 @@ def leaves_thread(layout: str) -> dict[str, Any]:
     """Start a thread that never ends."""
     threading.Thread(target=hangs, args=(layout,)).start()
     return good(layout)
+
+
+def _slow_to_end(name: str) -> None:
+    memory = SharedMemory(name)
+    time.sleep(3.5)
+    memory.close()
+    memory.unlink()
+
+
+def ends_slowly(layout: str) -> dict[str, Any]:
+    """Close the engine while a process of it still takes its memory down, as on a busy machine."""
+    memory = SharedMemory(create=True, size=1 << 16)
+    multiprocessing.get_context("spawn").Process(target=_slow_to_end, args=(memory.name,)).start()
+    time.sleep(0.5)
+    memory.close()
+    note(CLOSING, "step")
+    return {}

@@ -92,6 +92,12 @@ def test_what_outlives_the_engine_is_found_and_ended(tmp_path: Path) -> None:
     assert not os.path.exists(memory)
 
 
+def test_memory_that_a_process_still_takes_down_is_not_left(tmp_path: Path) -> None:
+    """An engine's processes may end after it, later than usual where the machine is busy."""
+    found = boot(tmp_path, "ends_slowly")
+    assert (found.ended, found.left, found.memory) == ("answered", [], [])
+
+
 def test_an_interpreter_that_does_not_end_lingers(tmp_path: Path) -> None:
     """The engine has answered and is closed; a thread keeps its process."""
     found = boot(tmp_path, "leaves_thread")
