@@ -295,7 +295,7 @@ _OPERATIONS: Final[tuple[tuple[str, str, Callable[[int, Any], list[Case]], str, 
         send_recv,
         "`send` and `recv` move a tensor between two ranks of the group, by default to the next and from the previous.",
         "Stages of a pipeline hand on their activations so.",
-        "Use `next_rank()` and `previous_rank()` where no rank is given, and wait until the tensor may be used.",
+        "With no rank given, send to `self.next_rank()` and receive from `self.previous_rank()`; wait for what comes.",
     ),
 )
 """By check: its name, the method, its cases, the rule, what breaks, and what to change."""

@@ -150,7 +150,8 @@ def same_tokens(ctx: CheckContext) -> None:
                 says="The tokens do not depend on how the engine is spread over processes.",
                 did=f"the prompt {short(prompt)} gave {there}; in one process it gave {here}",
                 hint="Remove from `execute_model` of the worker, and from what it calls, what depends on the process: a "
-                "module global, a random number, a variable that only the front end sets, a test which process it is.",
+                "module global, a random number, a variable that only the front end sets, a test which process or which "
+                "`distributed_executor_backend` it is.",
             )
 
 

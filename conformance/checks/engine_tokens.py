@@ -75,7 +75,7 @@ def block_sizes(ctx: CheckContext) -> None:
     needs=(*_NEEDS, "engine.tokens"),
     where="fresh",
     why="One user's bad request may not end the requests of others.",
-    hint="Raise ValueError in validate_request for that request alone, and keep nothing of it.",
+    hint="Raise ValueError in validate_request for that request alone, and keep nothing of any request.",
 )
 def requests(ctx: CheckContext) -> None:
     """In a batch with bad prompts these get their errors, and the others their tokens."""
@@ -95,8 +95,9 @@ def requests(ctx: CheckContext) -> None:
             raise run.fail(
                 "validate_request",
                 f"beside an empty prompt and one with a token beyond the vocabulary, the prompt {short(prompt)} was "
-                f"refused: {short(answers[place], 200)}",
-                "Judge each request by itself: keep nothing of one that was refused.",
+                f"refused: {short(answers[place], 200)}; alone, earlier in this engine, it was served",
+                "Let `validate_request` judge the request that it is given, and keep nothing of any, served or refused: it is not told when "
+                "one ends.",
                 says=says,
             )
     _judge(run, "beside bad requests", [answers[0], answers[2], answers[4]], says, PROMPTS[:3])

@@ -78,6 +78,15 @@ def _flat(answer: Any) -> tuple[Any, Any, Any] | None:
     return (answer["total"], pair[0], pair[1]) if is_a(pair, tuple) and len(pair) == 2 else None
 
 
+def _copies(answer: object) -> tuple[object, ...]:
+    """The parts of such an answer as they are now; the answer's own memory may change later."""
+    import torch
+
+    return tuple(
+        one.detach().clone() if isinstance(one, torch.Tensor) else one for one in _flat(answer) or ()
+    )
+
+
 def _nested(x: torch.Tensor, parts: Parts, more: dict[str, torch.Tensor]) -> dict[str, Any]:
     total = x * parts.scale + parts.shifts[0] - parts.shifts[1] + more["bias"]
     return {"total": total, "pair": (total.sum(-1), x - 1)}
@@ -101,7 +110,7 @@ _NESTED_HINT: Final = (
 def structures(ctx: CheckContext) -> None:
     """Tensors within arguments are those of the call, and tensors within answers stay as they are."""
     cls, wrapper = wrapper_of(ctx, _nested)
-    told: list[tuple[int, Any, Any]] = []
+    told: list[tuple[int, Any, tuple[object, ...], Any]] = []
     for number in range(1, 5):
         drawn = [_drawn(ctx, 100 * number + one) for one in range(5)]
         held, more = Parts(drawn[1], drawn[2:4]), {"bias": drawn[4]}
@@ -109,8 +118,9 @@ def structures(ctx: CheckContext) -> None:
         def call(x: torch.Tensor = drawn[0], held: Parts = held, more: dict[str, torch.Tensor] = more) -> Any:
             return wrapper(x, held, more=more)
 
-        told.append((number, guarded(ctx, cls, _full(), 4, call), _nested(drawn[0], held, more)))
-    for number, got, right in told:
+        got = guarded(ctx, cls, _full(), 4, call)
+        told.append((number, got, _copies(got), _nested(drawn[0], held, more)))
+    for number, got, then, right in told:
         parts = _flat(got)
         if parts is None:
             raise _fails(
@@ -120,15 +130,20 @@ def structures(ctx: CheckContext) -> None:
                 f"the callable gives a dict of a tensor and a tuple, and it gave {kind_of(got)}",
                 "Return the answer in the structure in which the callable gives it.",
             )
-        for name, one, other in zip(_PARTS, parts, _flat(right) or (), strict=True):
+        for name, one, first, other in zip(_PARTS, parts, then, _flat(right) or (), strict=True):
             gap = _gap(one, other)
             if gap:
+                when = (
+                    "right after the call already"
+                    if _gap(first, other)
+                    else "and was right until a later call"
+                )
                 raise _fails(
                     ctx,
                     cls,
                     _NESTED,
                     f"of four calls with other tensors in a list, a dict and an attrs object, in call {number} the answer's "
-                    f"{name} {gap}, looked at after the last call",
+                    f"{name} {gap}, {when}",
                     _NESTED_HINT,
                 )
 

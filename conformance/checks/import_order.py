@@ -105,6 +105,11 @@ def engine_entries(ctx: CheckContext) -> None:
     if ctx.adapter.in_tree(ctx.platform_cls):
         raise Unsupported("the engine ships the platform, and is tested with it")
     said = shown(ctx).said("entries")
+    if missing := "" if said["entries"] else ctx.device_missing():
+        raise Skip(
+            f"the engine is imported under the platform where its device is; here is no {missing.removeprefix('a ')}",
+            "run the kit on a machine that has it",
+        )
     if not said["entries"]:
         raise Skip(
             f"the class is not the platform of this machine (that is {said['resolved'] or 'none'})",

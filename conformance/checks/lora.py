@@ -121,6 +121,7 @@ def _shrink(driver: Driver) -> Iterator[Answer]:
         mistakes = {words: _bind(dense, those) for words, those in _others(slots).items()}
         mistakes["the scale were left out"] = _bind(dense, slots, 1.0)
         mistakes["the scale were applied twice"] = _bind(dense, slots, SCALE * SCALE)
+        mistakes["it were twice what is right"] = _bind(dense, slots, 2 * SCALE)
         mistakes["the product were added to what was there"] = _bind(_plus, dense(slots), before)
         mistakes["the slices came in reverse order"] = _bind(dense, slots, SCALE, tuple(stacks[::-1]))
         yield Answer(

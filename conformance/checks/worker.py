@@ -149,7 +149,7 @@ class Driver:
             f"{float(logits[best] - logits[got]):.3g}{self._looks(tokens, got)}",
             hint
             or "Compute positions from `num_computed_tokens`, slots from `block_ids`, and take the logits of each request's "
-            "last token of the step.",
+            "last token of the step; return what this step computed, unchanged and under its own request's name.",
         )
 
     def _looks(self, tokens: Sequence[int], got: int) -> str:

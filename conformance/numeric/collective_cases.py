@@ -255,12 +255,6 @@ def send_recv(ranks: int, dtype: torch.dtype) -> list[Case]:
     inputs = _numbers(ranks, (2, 3), dtype)
     return [
         Case(
-            f"send to the next rank, and recv from the previous one, another [2, 3] in {dtype}",
-            [one + 1 for one in inputs],
-            around,
-            lambda them, rank: them[rank - 1],
-        ),
-        Case(
             f"send to the next rank, and recv from the previous one, [2, 3] in {dtype}",
             inputs,
             around,
@@ -269,6 +263,12 @@ def send_recv(ranks: int, dtype: torch.dtype) -> list[Case]:
                 "it came from the next rank": lambda them, rank: them[(rank + 1) % len(them)],
                 "it were its own": lambda them, rank: them[rank],
             },
+        ),
+        Case(
+            f"send to the next rank, and recv from the previous one, [2, 3] in {dtype}, with other numbers",
+            [one + 1 for one in inputs],
+            around,
+            lambda them, rank: them[rank - 1],
         ),
         Case(
             f"send(dst=0) on the last rank, and recv(src={ranks - 1}) on rank 0, [2, 3] in {dtype}",

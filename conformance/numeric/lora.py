@@ -20,7 +20,7 @@ PICKER: Final = "get_punica_wrapper"
 SLOTS: Final = 3
 RANK: Final = 8
 INPUTS: Final = 48
-SCALE: Final = 0.5
+SCALE: Final = 0.375
 HELD: Final = (22, None, 11)
 """The adapter in each slot; the empty one holds weights that an earlier adapter has left."""
 

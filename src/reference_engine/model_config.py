@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import attrs
 
-from platform_abc._config_checks import BOOL, POSITIVE, Check, between
+from platform_abc._config_checks import BOOL, NOT_NEGATIVE, POSITIVE, Check, between
 from platform_abc.config import ModelConfig
 from platform_abc.config_values import MODEL_DTYPES
 from platform_abc.errors import ConfigError
@@ -73,6 +73,7 @@ def describe_model(args: EngineArgs) -> Description:
                 "no such folder"
             )
         raw, where = read_json(path), str(path)
+        raw["eos_token_id"] = _end_tokens(path.parent, raw, where)
         trained = read_value(raw, "max_position_embeddings", POSITIVE, where, FOLDER_LENGTH)
         if isinstance(args.max_model_len, int) and args.max_model_len > trained:
             raise ConfigError(
@@ -110,6 +111,24 @@ def describe_model(args: EngineArgs) -> Description:
         dtype=dtype if dtype in MODEL_DTYPES else None,
         max_model_len=longest if args.max_model_len is None else args.max_model_len,
     )
+
+
+def _end_tokens(folder: Path, raw: Mapping[str, Any], where: str) -> list[int]:
+    """Return the tokens that end a text; `generation_config.json`, where there is one with some, has the say.
+
+    Raises:
+        ConfigError: they are no token numbers.
+    """
+    described, said_by = raw, where
+    file = folder / "generation_config.json"
+    if file.exists() and (generation := read_json(file)).get("eos_token_id") is not None:
+        described, said_by = generation, str(file)
+    ends: object = described.get("eos_token_id")
+    several = cast("list[object]", ends) if isinstance(ends, list) else [ends]
+    found = [] if ends is None else several
+    if not all(NOT_NEGATIVE.accepts(token) for token in found):
+        raise ConfigError(f"{said_by}: eos_token_id = {ends!r}: expected a token number or a list of them")
+    return cast("list[int]", found)
 
 
 def read_json(path: Path) -> dict[str, Any]:

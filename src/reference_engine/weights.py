@@ -209,7 +209,8 @@ def weight_files(config: EngineConfig, model: str) -> Mapping[str, Path]:
             f"model_config.model = {model!r}: expected weights in *.safetensors files, and there are {there}; "
             "load_config.load_format = 'dummy' makes seeded ones"
         )
-    logger.info("%s has no weight files: the weights are drawn from the seed", model)
+    if folder.is_dir():
+        logger.warning("%s has no weight files: the weights are drawn from the seed", model)
     return {}
 
 

@@ -145,3 +145,33 @@ def test_what_cannot_be_divided_is_refused(fields: dict[str, Any], ranks: int, t
     """By field, before a weight is read."""
     with pytest.raises(ConfigError, match=text):
         shape_of(ModelConfig(dtype=torch.float32, **fields), ranks)
+
+
+@pytest.mark.parametrize(
+    ("in_config", "in_generation", "expected"),
+    [
+        (7, None, [7]),
+        (None, None, []),
+        (7, {"eos_token_id": [9, 14]}, [9, 14]),
+        ([3, 4], {"eos_token_id": None}, [3, 4]),
+        (None, {"eos_token_id": 0}, [0]),
+    ],
+)
+def test_the_generation_config_has_the_say_about_the_end(
+    tmp_path: Path, in_config: object, in_generation: dict[str, object] | None, expected: list[int]
+) -> None:
+    """As in the library that writes such folders; instructed models keep their list there."""
+    write(tmp_path, {**PLAIN, "eos_token_id": in_config})
+    if in_generation is not None:
+        (tmp_path / "generation_config.json").write_text(json.dumps(in_generation))
+    described = describe_model(EngineArgs(model=str(tmp_path)))
+    assert described.fields["hf_config"].eos_token_id == expected
+
+
+@pytest.mark.parametrize("text", ['{"eos_token_id": "x"}', '{"eos_token_id": [1, -2]}', "{"])
+def test_an_end_that_is_no_token_is_refused(tmp_path: Path, text: str) -> None:
+    """The line names the file."""
+    write(tmp_path, {**PLAIN, "eos_token_id": 1})
+    (tmp_path / "generation_config.json").write_text(text)
+    with pytest.raises(ConfigError, match="generation_config.json: "):
+        describe_model(EngineArgs(model=str(tmp_path)))

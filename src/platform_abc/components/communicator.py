@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 class DeviceCommunicatorBase(abc.ABC):
     """Moves tensors between the ranks of one group, on the platform's device.
 
-    In a group of one rank the collectives answer at once, without the transport.
+    In a group of one rank the collectives answer at once, without the transport. The groups are not registered with
+    `torch.distributed`, which has no default group here: rank and size are attributes, peers are given as ranks
+    of the group (`group_src`, `group_dst`), and `recv` is the group's own.
+
+    Attributes:
+        rank_in_group: this rank's number within the group.
+        world_size: number of ranks.
 
     Args:
         cpu_group: the group over host memory, for control messages.

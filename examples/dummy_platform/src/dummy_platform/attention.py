@@ -18,6 +18,7 @@ from platform_abc.components.attention import (
     CommonAttentionMetadata,
     MultipleOf,
 )
+from platform_abc.errors import NotSupported
 
 
 @attrs.frozen
@@ -43,6 +44,13 @@ class DummyMetadataBuilder(AttentionMetadataBuilder[DummyMetadata]):
 
 class DummyAttentionImpl(AttentionImpl[DummyMetadata]):
     """Attention of one layer, by the custom op."""
+
+    def check_arguments(self) -> None:
+        """Refuse what the op does not compute; without this it would be left out without a word."""
+        if self.alibi_slopes is not None:
+            raise NotSupported("alibi_slopes", type(self).__name__, "choose a model without position biases")
+        if self.logits_soft_cap is not None:
+            raise NotSupported("logits_soft_cap", type(self).__name__, "choose a model without capped scores")
 
     def forward(
         self,

@@ -95,11 +95,6 @@ class DummyPlatform(Platform["EngineConfig", "AttentionSelectorConfig", "Attenti
         return devices.MEMORY_BYTES
 
     @classmethod
-    def get_current_memory_usage(cls, device: torch.types.Device = None) -> float:
-        """Return 0: the simulation does not count what is allocated."""
-        return 0.0
-
-    @classmethod
     def num_compute_units(cls, device_id: int = 0) -> int:
         """Return 1: the simulation computes one thing at a time."""
         return 1
