@@ -74,7 +74,7 @@ def layers(ctx: CheckContext) -> None:
     level=Level.COMPONENTS,
     severity="should",
     engines=("native",),
-    needs=BATCHES,
+    needs=(*BATCHES, "attention.strides"),
     why="The engine declares attention as an op that writes to its output alone, and a compiler counts on that.",
     hint="Scale or convert into tensors of your own; `output` and `kv_cache` are what is written.",
 )

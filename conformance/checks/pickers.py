@@ -313,8 +313,7 @@ def _torch_compiles_with(name: str) -> bool:
 @check(
     "pickers.mla-prefill",
     group="pickers",
-    # The engine imports much for its own default, which a failure before may have left half imported.
-    needs=("members.kinds", "members.engine-calls", "pickers.attn-backend.importable"),
+    needs=("members.kinds", "members.engine-calls"),
     asks=("get_mla_prefill_backend_cls",),
     why="A model with latent attention makes the class while its layers are built, and looks no name up.",
     hint="Return the class itself, or raise ValueError with the reasons where no backend is valid.",

@@ -302,7 +302,7 @@ def _started_without_blocks(ctx: CheckContext, config: Any) -> Driver:
     group="device",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=(*STARTED, "device.memory"),
+    needs=(*STARTED, "device.memory", "attention.cache-slots", "attention.strides"),
     why="The engine divides the answer by the size of a block, and allocates so many.",
     hint="Return what is left of gpu_memory_utilization of the device's memory, in bytes.",
 )
@@ -376,7 +376,7 @@ def _judge_share(driver: Driver, total: int) -> None:
     group="device",
     level=Level.COMPONENTS,
     engines=("native",),
-    needs=(*STARTED, "attention.batch", "attention.layers"),
+    needs=(*STARTED, "attention.batch", "attention.layers", "attention.reused-blocks", "attention.strides"),
     why="All that an engine generates comes from these steps.",
     hint="Give each token its position and its slot, and each request the logits of its last token.",
 )
