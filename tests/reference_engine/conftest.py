@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -48,3 +49,11 @@ def report(monkeypatch: pytest.MonkeyPatch) -> ResolutionReport:
     monkeypatch.setenv("PLATFORM_ABC_TARGET_DEVICE", "cpu")
     platforms.reset_current_platform()
     return platforms.resolution_report()
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_is_pythons_own() -> Iterator[None]:
+    """A shell's background job starts with SIGINT ignored; these facts are about an interpreter that a user started."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
