@@ -19,7 +19,7 @@ from conformance.registry import check
 if TYPE_CHECKING:
     import torch
 
-_ENGINES: Final = "reference_engine.quantization"
+_ENGINES: Final = "reference_engine.models.quantization"
 """Has the engine's own methods."""
 _OUTPUTS: Final = 48
 _INPUTS: Final = 128

@@ -14,9 +14,9 @@ from platform_abc.config import CACHE_DTYPES, AttentionBackendEnum, CUDAGraphMod
 from platform_abc.config_values import MODEL_DTYPES
 from platform_abc.timeline import Process
 from reference_engine import trace
-from reference_engine.child_start import HOOK_SECONDS
-from reference_engine.hook_log import named
-from reference_engine.hook_watch import HookWatch, naming_hook
+from reference_engine.hook_calls import named
+from reference_engine.processes.child_start import HOOK_SECONDS
+from reference_engine.processes.hook_watch import HookWatch, naming_hook
 
 T = TypeVar("T")
 

@@ -14,14 +14,14 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from platform_abc.foreign import describe
-from reference_engine.child import CALL_SECONDS, END_SECONDS, ProcessFailed
-from reference_engine.hook_watch import EngineFailed
-from reference_engine.silence import POLL_SECONDS
+from reference_engine.processes.child import CALL_SECONDS, END_SECONDS, ProcessFailed
+from reference_engine.processes.hook_watch import EngineFailed
+from reference_engine.processes.silence import POLL_SECONDS
 
 if TYPE_CHECKING:
-    from reference_engine.child import Child
     from reference_engine.engine_core import EngineCore
     from reference_engine.input_processor import Request
+    from reference_engine.processes.child import Child
     from reference_engine.scheduler import Result
     from reference_engine.trace import Moment
 

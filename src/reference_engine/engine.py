@@ -20,15 +20,21 @@ from platform_abc.errors import ConfigError
 from platform_abc.requests import SamplingParams
 from platform_abc.timeline import Process
 from reference_engine import trace
-from reference_engine.child import CALL_SECONDS, Child
-from reference_engine.child_start import START_SECONDS, ChildStart, pickle_config
 from reference_engine.core_client import CoreClient, InProcessCore, ProcessCore
 from reference_engine.engine_config import create_engine_config
 from reference_engine.engine_core import serve_engine_core, start_in_process
-from reference_engine.hook_log import HookLog
-from reference_engine.hook_watch import EngineFailed, HookHung, HookWatch, naming_hook, said, takes_signals
 from reference_engine.input_processor import Request, process_request
-from reference_engine.lifeline import Lifeline, end_session
+from reference_engine.processes.child import CALL_SECONDS, Child
+from reference_engine.processes.child_start import START_SECONDS, ChildStart, pickle_config
+from reference_engine.processes.hook_watch import (
+    EngineFailed,
+    HookHung,
+    HookWatch,
+    naming_hook,
+    said,
+    takes_signals,
+)
+from reference_engine.processes.lifeline import Lifeline, end_session
 from reference_engine.scheduler import Result
 from reference_engine.worker_start import load_plugins
 
@@ -70,7 +76,6 @@ class Engine:
         if not 0 < args.hook_timeout < math.inf:
             raise ConfigError(f"hook_timeout = {args.hook_timeout!r}: expected a number of seconds above 0")
         report = platforms.resolution_report()
-        self.log = HookLog()
         self._own = trace.Trace(Process.FRONT_END)
         self._rest = contextlib.ExitStack()
         self._core: CoreClient | None = None
@@ -90,10 +95,10 @@ class Engine:
 
     def _start(self, args: EngineArgs, report: ResolutionReport, *, traced: bool) -> None:
         load_plugins()
-        self.config = create_engine_config(args, self.log)
+        self.config = create_engine_config(args)
         backend = self.config.parallel_config.distributed_executor_backend
         if backend in (None, "uni") and (backend or self.config.parallel_config.world_size == 1):
-            self._core = InProcessCore(start_in_process(self.config, self.log))
+            self._core = InProcessCore(start_in_process(self.config))
         else:
             self._core = self._start_processes(report, args.hook_timeout, traced=traced)
 

@@ -27,9 +27,9 @@ from platform_abc.config import (
 from platform_abc.config_values import MODEL_DTYPES
 from platform_abc.errors import ConfigError
 from reference_engine.args import EXECUTORS
-from reference_engine.hook_log import HookLog, named, observed, owner
-from reference_engine.model_config import describe_model
-from reference_engine.quantization import resolve_quantization
+from reference_engine.hook_calls import named, observed, owner
+from reference_engine.models.model_config import describe_model
+from reference_engine.models.quantization import resolve_quantization
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,12 +54,11 @@ _FIRST_LARGE, _LATEST_LARGE = 80, 100
 T = TypeVar("T")
 
 
-def create_engine_config(args: EngineArgs, log: HookLog | None = None) -> EngineConfig:
+def create_engine_config(args: EngineArgs) -> EngineConfig:
     """Create the configuration in the front end.
 
     Args:
         args: what the user said.
-        log: where each hook's changes are recorded.
 
     Returns:
         A configuration that all hooks have seen, and that is valid as a whole.
@@ -77,7 +76,7 @@ def create_engine_config(args: EngineArgs, log: HookLog | None = None) -> Engine
         current_platform.validate_environ(args.hard_fail_environ)
     config = build_config(args, current_platform)
     config.validate(written_by="the user")
-    run_config_hooks(config, current_platform, log)
+    run_config_hooks(config, current_platform)
     return config
 
 
@@ -91,13 +90,12 @@ def _refuse_no_device(platform: Platform) -> None:
         logger.info("running on the out-of-tree platform %s", type(platform).__name__)
 
 
-def run_config_hooks(config: EngineConfig, platform: Platform, log: HookLog | None = None) -> None:
+def run_config_hooks(config: EngineConfig, platform: Platform) -> None:
     """Run the hooks of config construction, in their order; again on the same config changes nothing.
 
     Args:
         config: changed in place.
         platform: whose hooks run.
-        log: where each hook's changes are recorded.
 
     Raises:
         ConfigError: a hook wrote something invalid, or left the worker class open.
@@ -105,9 +103,9 @@ def run_config_hooks(config: EngineConfig, platform: Platform, log: HookLog | No
     with named("get_device_capability", platform):
         capability = platform.get_device_capability()
     logger.debug("device capability: %s", capability)
-    with observed("apply_config_platform_defaults", platform, config, log):
+    with observed("apply_config_platform_defaults", platform, config):
         platform.apply_config_platform_defaults(config)
-    with observed("get_default_ir_op_priority", platform, config, log):
+    with observed("get_default_ir_op_priority", platform, config):
         defaults = platform.get_default_ir_op_priority(config)
         if not isinstance(defaults, IrOpPriorityConfig):
             raise ConfigError(f"expected an IrOpPriorityConfig as the answer, got {defaults!r}")
@@ -115,7 +113,7 @@ def run_config_hooks(config: EngineConfig, platform: Platform, log: HookLog | No
         kernels.ir_op_priority = kernels.ir_op_priority.completed_by(defaults)
     _settle_graphs(config, platform)
     _settle_compilation(config, platform)
-    with observed("check_and_update_config", platform, config, log):
+    with observed("check_and_update_config", platform, config):
         platform.check_and_update_config(config)
     if config.parallel_config.worker_cls == "auto":
         raise ConfigError(

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING
 from platform_abc.errors import ConfigError
 from platform_abc.qualname import resolve_obj_by_qualname
 from reference_engine import trace
-from reference_engine.child_side import failure_text
 from reference_engine.engine_config import run_config_hooks
 from reference_engine.executor import DistributedExecutor, InProcessExecutor, refuse_more_than_one
 from reference_engine.kv_cache import make_kv_cache_config
+from reference_engine.processes.child_side import failure_text
 from reference_engine.scheduler import Result, Scheduler
 from reference_engine.worker_start import start_worker
 
 if TYPE_CHECKING:
     from platform_abc.components.kv_cache import KVCacheConfig
     from platform_abc.config import EngineConfig
-    from reference_engine.child_side import Line, Loop
-    from reference_engine.child_start import ChildStart
     from reference_engine.executor import Executor
-    from reference_engine.hook_log import HookLog
     from reference_engine.input_processor import Request
+    from reference_engine.processes.child_side import Line, Loop
+    from reference_engine.processes.child_start import ChildStart
 
 _CHOSEN_BY_WORKERS = ("block_size", "mamba_block_size", "mamba_page_size_padded", "skip_page_size_padded")
 
@@ -35,16 +34,13 @@ class EngineCore:
         config: the configuration.
         executor: the workers, started.
         again: this is a process of its own, which constructs the configuration once more.
-        log: where the changes of hooks are recorded.
 
     Raises:
         ConfigError: a hook wrote nonsense, or the block size after the cache was made.
         ValueError: the memory does not hold one block.
     """
 
-    def __init__(
-        self, config: EngineConfig, executor: Executor, *, again: bool = False, log: HookLog | None = None
-    ) -> None:
+    def __init__(self, config: EngineConfig, executor: Executor, *, again: bool = False) -> None:
         from platforms import current_platform
 
         self.config = config
@@ -53,12 +49,12 @@ class EngineCore:
         for name in _CHOSEN_BY_WORKERS:
             setattr(config.cache_config, name, getattr(chosen, name))
         specs = executor.kv_cache_spec()
-        layout = make_kv_cache_config(config, specs, executor.available_memory(), log)
+        layout = make_kv_cache_config(config, specs, executor.available_memory())
         executor.initialize(layout)
         config.cache_config.num_gpu_blocks = layout.num_blocks
         if again:
             before = config.cache_config.block_size
-            run_config_hooks(config, current_platform, log)
+            run_config_hooks(config, current_platform)
             if config.cache_config.block_size != before:
                 raise ConfigError(
                     f"cache_config.block_size = {config.cache_config.block_size}: expected {before}, with which "
@@ -180,16 +176,16 @@ def _start_workers(config: EngineConfig, start: ChildStart) -> DistributedExecut
     return DistributedExecutor(WorkerProcesses(config, start))
 
 
-def start_in_process(config: EngineConfig, log: HookLog | None = None) -> EngineCore:
+def start_in_process(config: EngineConfig) -> EngineCore:
     """Start the engine core and its worker in this process.
 
     Raises:
         ConfigError: there are more workers than one.
     """
     refuse_more_than_one(config)
-    executor = InProcessExecutor(config, start_worker(config, log=log))
+    executor = InProcessExecutor(config, start_worker(config))
     try:
-        return EngineCore(config, executor, log=log)
+        return EngineCore(config, executor)
     except BaseException:
         executor.close()
         raise

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from platform_abc.components.kv_cache import KVCacheConfig
     from platform_abc.components.worker import StepRequest, WorkerBase
     from platform_abc.config import CacheConfig, EngineConfig
-    from reference_engine.child_side import Handler
-    from reference_engine.child_start import ChildStart
     from reference_engine.host_blocks import HostBlocks
     from reference_engine.process_executor import WorkerProcesses
+    from reference_engine.processes.child_side import Handler
+    from reference_engine.processes.child_start import ChildStart
     from reference_engine.ray_executor import RayWorkers
     from reference_engine.scheduler import Move
     from reference_engine.trace import Moment

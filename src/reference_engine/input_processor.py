@@ -11,8 +11,8 @@ from platform_abc._config_checks import NOT_NEGATIVE, WHOLE
 from platform_abc.errors import ConfigError
 from platform_abc.foreign import describe, shown
 from platform_abc.requests import EngineInput, SamplingParams
-from reference_engine.hook_log import named, owner
-from reference_engine.hook_watch import said
+from reference_engine.hook_calls import named, owner
+from reference_engine.processes.hook_watch import said
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig

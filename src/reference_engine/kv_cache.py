@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_abc.components.kv_cache import DefaultKVCacheConfigBuilder, KVCacheConfigBuilder
 from platform_abc.pickers import has_pickers_v2
-from reference_engine.hook_log import HookLog, named, observed
+from reference_engine.hook_calls import named, observed
 from reference_engine.picked import resolve_picked
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ def make_kv_cache_config(
     config: EngineConfig,
     specs: Mapping[str, KVCacheSpec],
     available_bytes: int,
-    log: HookLog | None = None,
 ) -> KVCacheConfig:
     """Lay out the cache, in the engine core.
 
@@ -32,7 +31,6 @@ def make_kv_cache_config(
         config: the engine's configuration.
         specs: what each layer stores, by layer name.
         available_bytes: memory that the cache may take.
-        log: where the hook's changes are recorded.
 
     Raises:
         ValueError: the memory is too small, or the platform names no builder.
@@ -40,7 +38,7 @@ def make_kv_cache_config(
     """
     from platforms import current_platform
 
-    with observed("register_custom_kv_cache_specs", current_platform, config, log):
+    with observed("register_custom_kv_cache_specs", current_platform, config):
         current_platform.register_custom_kv_cache_specs(config)
     check_layer_indices(specs)
     return builder_class(current_platform, config)(config).build(specs, available_bytes)

@@ -24,7 +24,7 @@ for _schema in _SCHEMAS:
 def _attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, output: torch.Tensor, layer_name: str
 ) -> None:
-    from reference_engine.attention_layer import attend
+    from reference_engine.models.attention_layer import attend
 
     attend(layer_name, query, key, value, output)
 

@@ -7,14 +7,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reference_engine.child import CALL_SECONDS, END_SECONDS, Child, gather
-from reference_engine.child_side import Loop, answer_calls
-from reference_engine.child_start import START_SECONDS, pickle_config
 from reference_engine.executor import serve_worker
+from reference_engine.processes.child import CALL_SECONDS, END_SECONDS, Child, gather
+from reference_engine.processes.child_side import Loop, answer_calls
+from reference_engine.processes.child_start import START_SECONDS, pickle_config
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
-    from reference_engine.child_start import ChildStart
+    from reference_engine.processes.child_start import ChildStart
 
 
 class WorkerProcesses:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from platform_abc.errors import ConfigError
-from reference_engine.child import CALL_SECONDS, ProcessFailed
-from reference_engine.child_side import Handler, failure_text, prepare
-from reference_engine.child_start import START_SECONDS, ChildStart, pickle_config
 from reference_engine.executor import serve_worker
-from reference_engine.hook_watch import HookWatch
-from reference_engine.silence import POLL_SECONDS, Silence
+from reference_engine.processes.child import CALL_SECONDS, ProcessFailed
+from reference_engine.processes.child_side import Handler, failure_text, prepare
+from reference_engine.processes.child_start import START_SECONDS, ChildStart, pickle_config
+from reference_engine.processes.hook_watch import HookWatch
+from reference_engine.processes.silence import POLL_SECONDS, Silence
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig

@@ -13,7 +13,7 @@ from platform_abc.config import (
     get_current_config,
 )
 from platform_abc.errors import NotSupported
-from reference_engine.hook_log import named
+from reference_engine.hook_calls import named
 from reference_engine.picked import resolve_picked
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from platform_abc.device_ids import assign_physical_devices
 from platform_abc.errors import ConfigError
 from platform_abc.qualname import resolve_obj_by_qualname
 from reference_engine import trace
-from reference_engine.hook_log import HookLog, named, observed
+from reference_engine.hook_calls import named, observed
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
@@ -45,7 +45,6 @@ def start_worker(
     rank: int = 0,
     local_rank: int = 0,
     distributed_init_method: str = "",
-    log: HookLog | None = None,
 ) -> WorkerBase:
     """Start one worker up to its loaded model and the chosen block size.
 
@@ -54,7 +53,6 @@ def start_worker(
         rank: this worker among all.
         local_rank: this worker among those of the same machine.
         distributed_init_method: where the ranks meet; empty for one rank.
-        log: where the hook's changes are recorded.
 
     Raises:
         ConfigError: `parallel_config.worker_cls` names no worker, or a hook wrote nonsense.
@@ -78,12 +76,12 @@ def start_worker(
         distributed_init_method=distributed_init_method,
         is_driver_worker=rank == 0,
     )
-    from reference_engine.llama import build_model
+    from reference_engine.models.llama import build_model
     from reference_engine.parallel import group_of
 
     worker.init_device()
     worker.load_model(partial(build_model, group=group_of(worker)))
-    with observed("update_block_size_for_backend", current_platform, config, log):
+    with observed("update_block_size_for_backend", current_platform, config):
         current_platform.update_block_size_for_backend(config)
         # A hook of the platform's own may leave a size that a backend refuses; better now than in a kernel.
         check_aligned(attention_backends(config), config.cache_config.block_size, wanted_by="the platform")
@@ -111,7 +109,7 @@ def install_ir_ops(config: EngineConfig) -> None:
     """
     from platforms import current_platform
 
-    importlib.import_module("reference_engine.ir_ops")
+    importlib.import_module("reference_engine.models.ir_ops")
     with named("import_ir_kernels", current_platform):
         current_platform.import_ir_kernels()
     IR_OPS.set_priorities(config.kernel_config.ir_op_priority.by_op())

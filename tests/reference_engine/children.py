@@ -11,8 +11,8 @@ from typing import Any
 
 from platform_abc.config import EngineConfig
 from reference_engine import trace
-from reference_engine.child_side import Loop, answer_calls
-from reference_engine.child_start import ChildStart
+from reference_engine.processes.child_side import Loop, answer_calls
+from reference_engine.processes.child_start import ChildStart
 
 
 class Unreadable:

@@ -18,7 +18,7 @@ import pytest
 from platform_abc.timeline import TIMELINE
 from platform_abc.timeline_trace import Seen, violations
 from reference_engine import cli, cli_table, cli_text, trace
-from reference_engine.hook_watch import EngineFailed
+from reference_engine.processes.hook_watch import EngineFailed
 
 Use = Callable[..., Any]
 

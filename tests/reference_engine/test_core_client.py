@@ -14,8 +14,8 @@ from platform_abc.requests import SamplingParams
 from reference_engine.args import EngineArgs
 from reference_engine.core_client import InProcessCore, own_copy
 from reference_engine.engine import Engine
-from reference_engine.hook_watch import EngineFailed, HookHung
 from reference_engine.input_processor import Request
+from reference_engine.processes.hook_watch import EngineFailed, HookHung
 from reference_engine.scheduler import Result
 from tests.reference_engine.test_failures import in_thread
 

@@ -34,7 +34,7 @@ from reference_engine.engine_config import create_engine_config
 from reference_engine.kv_cache import check_layer_indices
 from reference_engine.trace import Trace, record
 from tests.reference_engine.components import Rounded
-from tests.reference_engine.test_lora import save
+from tests.reference_engine.models.test_lora import save
 
 Use = Callable[..., Any]
 Run = Callable[[Use, pytest.MonkeyPatch], set[str]]

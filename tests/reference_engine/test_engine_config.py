@@ -14,7 +14,6 @@ from platform_abc.config import CompilationMode, CUDAGraphMode, EngineConfig, Ir
 from platform_abc.errors import ConfigError, NotSupported
 from reference_engine.args import EngineArgs
 from reference_engine.engine_config import create_engine_config, default_batched_tokens, run_config_hooks
-from reference_engine.hook_log import HookLog
 
 Use = Callable[..., Any]
 
@@ -56,14 +55,15 @@ def test_hooks_run_in_the_documented_order(use_platform: Use) -> None:
     ]
 
 
-def test_what_each_hook_changed_is_on_record(use_platform: Use) -> None:
-    """The log says which hook changed which field from what to what."""
+def test_what_each_hook_changed_is_told(use_platform: Use, caplog: pytest.LogCaptureFixture) -> None:
+    """The debug log says which hook changed which field from what to what."""
     use_platform(apply_config_platform_defaults=lambda _cls, c: c.compilation_config.custom_ops.append("+x"))
-    log = HookLog()
-    create_engine_config(EngineArgs(), log)
-    assert "apply_config_platform_defaults: compilation_config.custom_ops: [] → [+x]" in str(log)
-    (call,) = log.of("check_and_update_config")
-    assert "parallel_config.worker_cls: auto → platforms.components.worker.DeviceWorker" in str(call)
+    caplog.set_level("DEBUG", "reference_engine.hook_calls")
+    create_engine_config(EngineArgs())
+    told = [record.getMessage() for record in caplog.records]
+    assert "apply_config_platform_defaults: compilation_config.custom_ops: [] → [+x]" in told
+    (call,) = [text for text in told if text.startswith("check_and_update_config: ")]
+    assert "parallel_config.worker_cls: auto → platforms.components.worker.DeviceWorker" in call
 
 
 @pytest.mark.parametrize("hook", ["apply_config_platform_defaults", "check_and_update_config"])

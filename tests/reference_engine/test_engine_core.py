@@ -15,7 +15,6 @@ from platforms.cpu import CpuPlatform
 from reference_engine.args import EngineArgs
 from reference_engine.engine_config import create_engine_config
 from reference_engine.engine_core import EngineCore
-from reference_engine.hook_log import HookLog
 from reference_engine.input_processor import Request
 from reference_engine.scheduler import Result, Scheduler
 
@@ -145,13 +144,16 @@ def test_a_platform_may_name_a_scheduler_of_its_own(use_platform: Use) -> None:
         chosen("collections.OrderedDict")
 
 
-def test_the_second_run_of_the_hooks_is_on_record_and_changes_nothing(use_platform: Use) -> None:
+def test_the_second_run_of_the_hooks_is_told_and_changes_nothing(
+    use_platform: Use, caplog: pytest.LogCaptureFixture
+) -> None:
     """In a process of its own, the core constructs the config once more."""
     use_platform()
-    log = HookLog()
     config = create_engine_config(EngineArgs(dtype="float32"))
-    EngineCore(config, Counting(), again=True, log=log)
-    assert [str(call) for call in log.of("check_and_update_config")] == [
+    caplog.set_level("DEBUG", "reference_engine.hook_calls")
+    EngineCore(config, Counting(), again=True)
+    told = [record.getMessage() for record in caplog.records]
+    assert [text for text in told if text.startswith("check_and_update_config")] == [
         "check_and_update_config: changed nothing"
     ]
 

@@ -20,7 +20,7 @@ from platform_abc.timeline import Process
 from platform_abc.timeline_trace import violations
 from reference_engine.args import EngineArgs
 from reference_engine.engine import Engine
-from reference_engine.hook_watch import EngineFailed
+from reference_engine.processes.hook_watch import EngineFailed
 from tests.reference_engine.test_failures import descendants, in_thread
 
 pytestmark = pytest.mark.deep

@@ -22,7 +22,7 @@ from platform_abc.requests import SamplingParams
 from platforms.components.worker import DeviceWorker
 from reference_engine.args import EngineArgs
 from reference_engine.engine import Engine
-from reference_engine.hook_watch import EngineFailed, HookHung
+from reference_engine.processes.hook_watch import EngineFailed, HookHung
 from tests.reference_engine import failing
 
 Use = Callable[..., Any]

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from platform_abc.requests import SamplingParams
-from reference_engine import attention_layer, opaque_ops
+from reference_engine import opaque_ops
 from reference_engine.args import EngineArgs
 from reference_engine.engine import Engine
+from reference_engine.models import attention_layer
 
 Use = Callable[..., Any]
 

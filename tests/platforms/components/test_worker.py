@@ -31,7 +31,7 @@ from platforms.components.communicator import TorchDistributedCommunicator
 from platforms.components.worker import DeviceWorker
 from platforms.cpu import CpuPlatform
 from reference_engine.forward_context import get_forward_context
-from reference_engine.llama import build_model
+from reference_engine.models.llama import build_model
 from reference_engine.opaque_ops import register_ops
 from reference_engine.parallel import group_of
 

@@ -1,0 +1,194 @@
+"""Facts about the watch over hooks: which one hangs is found without a word from whoever called it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from reference_engine.processes.hook_watch import HookHung, HookWatch, hook_that_raised, member_codes
+
+Use = Callable[..., Any]
+
+_needs_no_trace = pytest.mark.skipif(
+    sys.version_info < (3, 12) and sys.gettrace() is not None,
+    reason="CPython 3.11 cannot bear it where functions are traced, as for coverage",
+)
+
+
+def spin(seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        sum(range(100))
+
+
+def watch(seconds: float, told: list[str], *, interrupts: bool = False) -> HookWatch:
+    return HookWatch("engine core", seconds, told.append, interrupts=interrupts)
+
+
+def test_a_hook_that_goes_on_is_told_once_with_its_stack(use_platform: Use) -> None:
+    """The outermost hook counts: what it asks of its own platform is its own business."""
+
+    def slow(cls: type, *args: Any) -> None:
+        cls.is_pin_memory_available()  # type: ignore[attr-defined]
+
+    def inner(_cls: type) -> bool:
+        spin(1.0)
+        return True
+
+    platform, told = use_platform(log_warnings=slow, is_pin_memory_available=inner), list[str]()
+    mine = watch(0.3, told)
+    with pytest.raises(HookHung), mine.watching():
+        platform.log_warnings()
+    mine.close()
+    (text,) = told
+    assert text.startswith(
+        "the engine core process hangs: hook log_warnings of ChangedPlatform did not return within 0.3 s"
+    )
+    assert "in inner" in text
+
+
+def test_many_short_calls_are_no_hang(use_platform: Use) -> None:
+    """Each call counts for itself, however long they take together."""
+    platform, told = use_platform(log_warnings=lambda _cls: spin(0.1)), list[str]()
+    mine = watch(0.5, told)
+    with mine.watching():
+        for _ in range(10):
+            platform.log_warnings()
+    mine.close()
+    assert told == []
+
+
+def test_a_thread_that_is_not_watched_may_take_its_time(use_platform: Use) -> None:
+    """A vendor's own threads call what they like."""
+    platform, told = use_platform(log_warnings=lambda _cls: spin(0.8)), list[str]()
+    mine = watch(0.2, told)
+    platform.log_warnings()
+    mine.close()
+    assert told == []
+
+
+@pytest.mark.parametrize("wait", [time.sleep, spin])
+def test_the_main_thread_is_interrupted_and_keeps_its_handler(
+    use_platform: Use, wait: Callable[[float], None]
+) -> None:
+    """Waiting or computing; a real Ctrl-C later is a KeyboardInterrupt again."""
+    platform, told = use_platform(log_warnings=lambda _cls: wait(30)), list[str]()
+    mine = watch(0.3, told, interrupts=True)
+    start = time.monotonic()
+    with pytest.raises(HookHung, match="log_warnings"), mine.watching():
+        platform.log_warnings()
+    assert time.monotonic() - start < 5
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(KeyboardInterrupt), mine.watching():
+        signal.raise_signal(signal.SIGINT)
+    mine.close()
+
+
+def test_a_hook_that_swallows_the_interrupt_is_told_all_the_same(use_platform: Use) -> None:
+    """It may end by itself in the end; its answer is not used."""
+
+    def stubborn(_cls: type) -> None:
+        for _ in range(3):
+            with contextlib.suppress(KeyboardInterrupt):  # the fault
+                spin(0.6)
+
+    platform, told = use_platform(log_warnings=stubborn), list[str]()
+    mine = watch(0.2, told, interrupts=True)
+    with pytest.raises(HookHung, match="log_warnings"), mine.watching():
+        platform.log_warnings()
+    mine.close()
+    assert len(told) == 1
+
+
+@_needs_no_trace
+def test_with_a_handler_of_the_user_the_interrupt_comes_between_steps(use_platform: Use) -> None:
+    """Their handler is not called, and computing is interrupted still."""
+    called: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda *_: called.append(1))
+    try:
+        platform, told = use_platform(log_warnings=lambda _cls: spin(30)), list[str]()
+        mine = watch(0.2, told, interrupts=True)
+        with pytest.raises(HookHung, match="log_warnings"), mine.watching():
+            platform.log_warnings()
+        mine.close()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert called == []
+
+
+@_needs_no_trace
+def test_other_threads_are_interrupted_between_steps(use_platform: Use) -> None:
+    """A hook that computes for ever in a user's thread ends there."""
+    platform, told, raised = use_platform(log_warnings=lambda _cls: spin(30)), list[str](), list[Exception]()
+    mine = watch(0.2, told, interrupts=True)
+
+    def run() -> None:
+        try:
+            with mine.watching():
+                platform.log_warnings()
+        except HookHung as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(5)
+    mine.close()
+    assert "log_warnings" in str(raised[0])
+
+
+def test_a_call_past_its_limit_says_where_it_is() -> None:
+    """Hook or not."""
+    told: list[str] = []
+    mine = watch(10, told)
+    with pytest.raises(HookHung), mine.watching(), mine.limited(0.2):
+        spin(0.8)
+    mine.close()
+    assert "no end within 0.2 s" in told[0]
+    assert "in spin" in told[0]
+
+
+def test_codes_of_wrapped_members_are_those_of_what_is_wrapped(use_platform: Use) -> None:
+    """A wrapper that several members share says nothing; what it wraps does."""
+
+    def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return call
+
+    def one(_cls: type) -> bool:
+        return True
+
+    def other(_cls: type) -> bool:
+        return True
+
+    shared = wrapped(one)
+    platform = use_platform(use_all_gather=shared, supports_mx=wrapped(other))
+    codes = member_codes(platform)
+    assert codes[one.__code__] == "use_all_gather"
+    assert codes[other.__code__] == "supports_mx"
+    assert shared.__code__ not in codes
+
+
+def test_the_hook_that_raised_is_found_in_the_traceback(use_platform: Use) -> None:
+    """The outermost one; without one there is no name."""
+
+    def fails(_cls: type) -> None:
+        raise KeyError("seeded")
+
+    platform = use_platform(log_warnings=fails)
+    with pytest.raises(KeyError) as caught:
+        platform.log_warnings()
+    assert hook_that_raised(caught.value.__traceback__) == "log_warnings"
+    with pytest.raises(KeyError) as plain:
+        {}["x"]
+    assert hook_that_raised(plain.value.__traceback__) == ""
