@@ -67,7 +67,9 @@ def _parser(given: Sequence[str], until_the_end: contextlib.ExitStack) -> argpar
     generate = commands.add_parser(
         "generate",
         help="generate tokens for prompts",
-        description="Generate greedily for one or more prompts. Results go to stdout, progress to stderr.",
+        description="Generate greedily for one or more prompts. Results go to stdout, in their order; progress to "
+        "stderr.",
+        usage=f"{PROG} generate [OPTION]... --prompt TEXT",  # the whole list would hide what was wrong
     )
     devices = commands.add_parser(
         "devices",
@@ -98,8 +100,10 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
     from reference_engine.args import add_cli_args, positive
 
     add = parser.add_argument
-    add("--prompt", action="append", default=[], metavar="TEXT", help="a text; may be repeated")
-    add("--prompt-ids", action="append", default=[], type=_ids, metavar="1,2,3", help="tokens of a prompt")
+    add("--prompt", dest="prompts", action="append", metavar="TEXT", help="a text; may be repeated")
+    add(
+        "--prompt-ids", dest="prompts", action="append", type=_ids, metavar="1,2,3", help="tokens of a prompt"
+    )
     add("--max-tokens", type=positive, default=16, help="tokens to generate for each prompt")
     add("--lora-id", type=int, default=0, help="number of the adapter for all prompts; 0 for none")
     add("--trace-hooks", action="store_true", help="show which hook ran when, in which process")
@@ -146,13 +150,13 @@ def _generate(namespace: argparse.Namespace) -> int:
     from reference_engine.engine import Engine
 
     args = EngineArgs.from_cli_args(namespace)
-    if not namespace.prompt and not namespace.prompt_ids:
+    given: Sequence[str | list[int]] = namespace.prompts or ()
+    if not given:
         raise ValueError("expected at least one --prompt or --prompt-ids")
     if namespace.trace_hooks:
         require_rich()
-    text = text_of(args.model) if namespace.prompt else None
-    prompts: list[list[int]] = [text.encode(one) for one in namespace.prompt] if text is not None else []
-    prompts += namespace.prompt_ids
+    text = text_of(args.model) if any(isinstance(one, str) for one in given) else None
+    prompts = [text.encode(one) if text is not None and isinstance(one, str) else list(one) for one in given]
     done = itertools.count(1)
 
     def progress(result: Result) -> None:
@@ -186,10 +190,10 @@ def _print_results(
     text: Text | None,
 ) -> None:
     entries: list[dict[str, Any]] = []
-    for place, (prompt, result) in enumerate(zip(prompts, results, strict=True)):
+    for said, prompt, result in zip(namespace.prompts, prompts, results, strict=True):
         entry: dict[str, Any] = {"prompt_ids": list(prompt), "token_ids": list(result.tokens)}
-        if text is not None and place < len(namespace.prompt):
-            entry |= {"prompt": namespace.prompt[place], "text": text.decode(result.tokens)}
+        if text is not None and isinstance(said, str):
+            entry |= {"prompt": said, "text": text.decode(result.tokens)}
         entries.append(entry | {"error": result.error or None})
     if namespace.json:
         _out(json.dumps(entries))

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from reference_engine.models.model_config import TOY, folder_of
+
 
 class Bytes:
     """One token a byte of UTF-8, for models that have no vocabulary of their own."""
@@ -67,12 +69,12 @@ def text_of(model: str) -> Text:
         model: folder of the model, or `toy`.
 
     Raises:
-        ValueError: the folder has no tokenizer.
+        ValueError: there is no such folder, or it has no tokenizer.
         RuntimeError: the library that reads it is missing.
     """
-    if model == "toy":
+    if model == TOY:
         return Bytes()
-    file = Path(model) / "tokenizer.json"
+    file = folder_of(model) / "tokenizer.json"
     if not file.is_file():
         raise ValueError(f"--prompt needs {file}, which does not exist: give token numbers with --prompt-ids")
     return Tokenizer(file)

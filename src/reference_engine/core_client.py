@@ -230,7 +230,13 @@ class ProcessCore:
         if self._waiting.failure is not None:
             raise own_copy(self._waiting.failure)
         self._send(name, number)
-        return future.result(CALL_SECONDS)
+        try:
+            return future.result(CALL_SECONDS)
+        except TimeoutError as error:
+            self._answers.pop(number, None)
+            raise ProcessFailed(
+                f"the engine core process did not answer {name!r} within {CALL_SECONDS:g} s"
+            ) from error
 
     def _send(self, name: str, argument: object) -> None:
         with self._sending:
@@ -251,7 +257,8 @@ class ProcessCore:
                     self._waiting.done(rest[0])
                     continue
                 number, value = rest
-                self._answers.pop(number).set_result(value)
+                if number in self._answers:  # not one that was given up
+                    self._answers.pop(number).set_result(value)
         except Exception as error:  # noqa: BLE001 - told to all who wait, whatever it is
             self.fail(EngineFailed("the engine was closed") if self._closing else error)
 

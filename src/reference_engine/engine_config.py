@@ -155,6 +155,8 @@ def build_config(args: EngineArgs, platform: Platform) -> EngineConfig:
         ConfigError: a value is invalid.
         ValueError: the platform refuses the dtype, the length or the quantization.
     """
+    if args.lora_modules and not args.enable_lora:
+        raise ConfigError(f"lora_modules = {args.lora_modules!r}: expected enable_lora beside it")
     model = _model_config(args, platform)
     return EngineConfig(
         model_config=model,

@@ -168,7 +168,7 @@ class RayWorkers:
         self._ray = _ray()
         self._watches: list[Any] = []
         self._actors: list[Any] = []
-        self._silences: list[Silence] = []
+        self._silences: dict[int, Silence] = {}
         self._started_ray = not parent.ray_address
         self._connect(parent)
         try:
@@ -215,11 +215,11 @@ class RayWorkers:
             )
             for rank in range(size)
         ]
-        self._silences = [
-            Silence(start.name, place.number, start.stacks)
-            for start, place in zip(starts, places, strict=True)
+        self._silences = {
+            rank: Silence(start.name, place.number, start.stacks)
+            for rank, (start, place) in enumerate(zip(starts, places, strict=True))
             if place.node == self._node()
-        ]
+        }
         self._watches = [actor.hung.options(concurrency_group="watch").remote() for actor in self._actors]
         self._ask_each(
             "start",
@@ -267,7 +267,7 @@ class RayWorkers:
         until = time.monotonic() + seconds
         while left:
             done, _ = self._ray.wait([*left, *watches], num_returns=1, timeout=POLL_SECONDS)
-            for cause in (one.cause() for one in self._silences if not done):
+            for cause in (one.cause() for one in self._silences.values() if not done):
                 if cause:
                     raise ProcessFailed(cause)
             if not done and time.monotonic() > until:
@@ -278,8 +278,9 @@ class RayWorkers:
                     value = self._ray.get(one)
                 except self._ray.exceptions.RayError as error:
                     text = str(error).strip().split("\n", 1)[0]
+                    crash = self._silences[rank].last_words() if rank in self._silences else ""
                     raise ProcessFailed(
-                        f"the {_name(rank)} process ended without an answer to {name!r}: {text}"
+                        f"the {_name(rank)} process ended {crash or f'without an answer to {name!r}: {text}'}"
                     ) from error
                 if one in watches:
                     raise ProcessFailed(f"the {_name(rank)} process failed in {name!r}: {value}")

@@ -40,6 +40,7 @@ WAYS: dict[str, Callable[[], object]] = {
     "interrupt": lambda: _raise(KeyboardInterrupt()),
     "unusual": lambda: _raise(Unusual()),
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "crash": lambda: os.kill(os.getpid(), signal.SIGSEGV),
     "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
     "hang": _hang,
     # Python's own matching of patterns keeps the interpreter until it has tried all ways to fail.
@@ -54,7 +55,9 @@ def process_name() -> str:
 
     if os.environ.get("TESTS_FRONT_END") == str(os.getpid()):
         return "front end"
-    return multiprocessing.current_process().name
+    name = multiprocessing.current_process().name
+    # Ray does not start its processes by that module; the tests spoil an engine there with one worker.
+    return "worker" if name == "MainProcess" else name
 
 
 def spoil() -> None:

@@ -52,8 +52,9 @@ def test_tokens_go_to_stdout_and_progress_to_stderr(
     assert [len(line) for line in lines] == [3, 3]
     assert all(token.isdecimal() for line in lines for token in line)
     assert "2 of 2 prompts done: 3 tokens" in err
-    assert cli.main([*argv, "--json", "--prompt", "hi"]) == 0
-    text, first, _ = json.loads(capsys.readouterr().out)
+    assert cli.main([*argv[:-2], "--json", "--prompt", "hi", *argv[-2:]]) == 0
+    first, text, last = json.loads(capsys.readouterr().out)
+    assert last["token_ids"] == list(map(int, lines[1]))
     assert text["prompt"] == "hi"
     assert text["prompt_ids"] == [104, 105]
     assert isinstance(text["text"], str)
@@ -124,7 +125,23 @@ def test_a_failing_command_line_ends_the_trace_too(
         (
             ["generate", "--prompt", "x", "--model", "/no/such"],
             1,
-            "/no/such/tokenizer.json, which does not exist",
+            "'/no/such': expected 'toy' or the folder of a model, and there is no such folder",
+        ),
+        (["generate", "--prompt-ids", "1", "--model", ""], 1, "there is no such folder"),
+        (
+            ["generate", "--prompt", "x", "--model", str(Path(__file__).parent)],
+            1,
+            "tokenizer.json, which does",
+        ),
+        (
+            ["generate", "--prompt-ids", "1", "--lora-modules", "x"],
+            1,
+            "lora_modules = ['x']: expected enable_lora beside it",
+        ),
+        (
+            ["generate", "--prompt-ids", "1", "--model", "/no/such", "--num-layers", "3"],
+            1,
+            "num_layers = 3: expected no size beside model = '/no/such'",
         ),
         (
             ["generate", "--prompt-ids", "1", "--tensor-parallel-size", "2"],
@@ -147,6 +164,7 @@ def test_bad_input_is_one_line_and_a_status(
     assert (ended, out) == (status, "")
     assert text in err
     assert "Traceback" not in err
+    assert len(err.splitlines()) < 5
     if status == 1:
         assert len([line for line in err.splitlines() if "error: " in line]) == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import threading
 import time
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 
 from platform_abc.requests import SamplingParams
+from reference_engine import core_client
 from reference_engine.args import EngineArgs
-from reference_engine.core_client import InProcessCore, own_copy
+from reference_engine.core_client import InProcessCore, ProcessCore, own_copy
 from reference_engine.engine import Engine
 from reference_engine.input_processor import Request
 from reference_engine.processes.hook_watch import EngineFailed, HookHung
@@ -208,3 +210,41 @@ def test_a_hook_timeout_is_a_time(use_platform: Use, seconds: float) -> None:
     use_platform()
     with pytest.raises(ValueError, match="hook_timeout = .*: expected a number of seconds above 0"):
         Engine(EngineArgs(hook_timeout=seconds))
+
+
+class Sleepy:
+    """A child that answers nothing until it is awake, and everything then."""
+
+    def __init__(self) -> None:
+        self.connection, self._theirs = multiprocessing.Pipe()
+        self._asked: list[Any] = []
+        self.awake = False
+
+    def send(self, _name: str, args: tuple[Any, ...]) -> None:
+        self._asked += args
+        while self.awake and self._asked:
+            number = self._asked.pop(0)
+            self._theirs.send((True, ("answer", number, [f"answer {number}"])))
+
+    def take(self, _name: str) -> Any:
+        return self.connection.recv()[1]
+
+    def refuse_silence(self) -> None:
+        """Never: it may still answer."""
+
+
+def test_an_engine_core_that_does_not_answer_is_an_error_that_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It names the process and the question; the late answer is not taken for that to another."""
+    child = Sleepy()
+    client = ProcessCore(child)  # type: ignore[arg-type]
+    monkeypatch.setattr(core_client, "CALL_SECONDS", 0.05)
+    with pytest.raises(
+        EngineFailed, match=r"engine core process did not answer 'check_health' within 0\.05 s"
+    ):
+        client.check_health()
+    monkeypatch.setattr(core_client, "CALL_SECONDS", 20)
+    child.awake = True
+    assert client.traces() == ["answer 1"]  # type: ignore[comparison-overlap]
+    child.connection.close()

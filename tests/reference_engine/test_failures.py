@@ -128,23 +128,26 @@ def test_a_hook_that_fails_in_another_process_ends_the_start(
     assert "CpuPlatform" in str(caught.value)
 
 
+WAYS = ("raise", "hang", "keep", "crash", "nonsense", "kill", "stop", "interrupt", "unusual")
+QUICK = ("hang", "keep", "crash")
+
+
 @pytest.mark.parametrize(
-    "how",
+    ("executor", "how"),
     [
-        "hang",
-        "keep",
-        *(
-            pytest.param(how, marks=pytest.mark.deep)
-            for how in ("raise", "interrupt", "unusual", "nonsense", "kill", "stop")
-        ),
+        *(("processes", how) for how in QUICK),
+        *(pytest.param("processes", how, marks=pytest.mark.deep) for how in WAYS if how not in QUICK),
+        *(pytest.param("ray", how, marks=pytest.mark.deep) for how in WAYS[:-2]),
     ],
 )
 def test_a_hook_that_fails_in_a_step_ends_the_engine_for_all_who_wait(
-    spoiled: Callable[..., None], monkeypatch: pytest.MonkeyPatch, how: str
+    spoiled: Callable[..., None], executor: str, how: str
 ) -> None:
     """Two threads wait, both get the error; a later call gets it too."""
+    if executor == "ray":
+        pytest.importorskip("ray")
     spoiled("set_additional_forward_context", "late " + how, "worker")
-    engine = Engine(EngineArgs(dtype="float32", executor="processes", hook_timeout=2))
+    engine = Engine(EngineArgs(dtype="float32", executor=executor, hook_timeout=2))
     other, raised = in_thread(lambda: engine.generate(PROMPTS, LONG))
     start = time.monotonic()
     with pytest.raises(EngineFailed) as caught:

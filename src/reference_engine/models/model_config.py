@@ -27,6 +27,17 @@ TOY_LENGTH: Final = 256
 FOLDER_LENGTH: Final = 2048
 """Longest sequence in tokens where the user says nothing, of the toy and of a folder that allows more."""
 
+_TOY_SIZES: Final = (
+    "hidden_size",
+    "num_layers",
+    "num_attention_heads",
+    "num_kv_heads",
+    "vocab_size",
+    "sliding_window",
+    "layer_kinds",
+)
+"""The arguments that say what the toy is like."""
+
 _KINDS: Final[Mapping[str, LayerKind]] = {
     "attention": "attention",
     "full_attention": "attention",
@@ -66,12 +77,8 @@ def describe_model(args: EngineArgs) -> Description:
     if args.model == TOY:
         raw, longest = _toy(args), TOY_LENGTH
     else:
-        path = Path(args.model) / "config.json"
-        if not path.parent.is_dir():
-            raise ConfigError(
-                f"model_config.model = {args.model!r}: expected {TOY!r} or the folder of a model, and there is "
-                "no such folder"
-            )
+        _refuse_sizes(args)
+        path = folder_of(args.model) / "config.json"
         raw, where = read_json(path), str(path)
         raw["eos_token_id"] = _end_tokens(path.parent, raw, where)
         trained = read_value(raw, "max_position_embeddings", POSITIVE, where, FOLDER_LENGTH)
@@ -111,6 +118,34 @@ def describe_model(args: EngineArgs) -> Description:
         dtype=dtype if dtype in MODEL_DTYPES else None,
         max_model_len=longest if args.max_model_len is None else args.max_model_len,
     )
+
+
+def folder_of(model: str) -> Path:
+    """Return the folder of a model.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if not model or not Path(model).is_dir():
+        raise ConfigError(
+            f"model_config.model = {model!r}: expected {TOY!r} or the folder of a model, and there is no such folder"
+        )
+    return Path(model)
+
+
+def _refuse_sizes(args: EngineArgs) -> None:
+    """Refuse sizes beside a folder, which has its own.
+
+    Raises:
+        ConfigError: naming one that differs from what it is without a word of the user.
+    """
+    plain = type(args)()
+    for name in _TOY_SIZES:
+        if getattr(args, name) != getattr(plain, name):
+            raise ConfigError(
+                f"{name} = {getattr(args, name)!r}: expected no size beside model = {args.model!r}, whose "
+                f"config.json says it; only the model {TOY!r} takes sizes from the arguments"
+            )
 
 
 def _end_tokens(folder: Path, raw: Mapping[str, Any], where: str) -> list[int]:

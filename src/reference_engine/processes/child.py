@@ -161,6 +161,8 @@ class Child:
             code = self._process.exitcode
         how = f"on signal {-code}" if code is not None and code < 0 else f"with status {code}"
         text = f"the {self.name} process ended {how} without an answer to {name!r}"
+        if last := self._silence.last_words():
+            return ProcessDied(f"{text}, {last}")
         if name == "start" and code == 1:
             # It says why it cannot start, so this one never came to that.
             text += (

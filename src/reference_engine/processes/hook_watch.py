@@ -168,7 +168,7 @@ class HookWatch:
         seconds: longest time that a hook may take.
         on_hang: told of a hook that hangs, or of a call past its limit, from the watch's own thread.
         interrupts: the watched thread gets an exception too, which ends the hook where that is possible.
-        stacks: where the stacks go when native code keeps the interpreter; see `silence`.
+        stacks: where the stacks go when native code keeps the interpreter, or crashes; see `silence`.
     """
 
     def __init__(
@@ -188,6 +188,8 @@ class HookWatch:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._stacks = None if stacks is None else StackFile(stacks, seconds)
+        if self._stacks is not None:
+            self._stacks.take_crashes()
         threading.Thread(target=self._run, name="hook watch", daemon=True).start()
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""What a parent finds out about a child that cannot speak: it is stopped, or native code keeps its interpreter.
+"""What a parent finds out about a child that cannot speak: it is stopped, native code keeps its interpreter, or ended it.
 
 The child's watch has the standard library dump all stacks into a file, from a thread that needs no interpreter, unless
 the watch itself says in time that it is still there. So only a process whose Python stands still writes there, and
-what counts is whether a hook is on its stacks.
+what counts is whether a hook is on its stacks. Native code that crashes leaves its stack in the same file.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ STOPPED_SECONDS: Final = 5.0
 """So long a process is stopped before it is given up."""
 
 _DUMP: Final = "Timeout ("
+_CRASH: Final = "Fatal Python error: "
 _FRAME: Final = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 
 
@@ -40,6 +41,10 @@ class StackFile:
         self._seconds = seconds
         self._hooks: Mapping[CodeType, str] = {}
         self._size = 0
+
+    def take_crashes(self) -> None:
+        """Have the stack of native code that crashes written here from now on, not to stderr: the parent tells it."""
+        faulthandler.enable(self._file, all_threads=False)
 
     def renew(self, platform: str, hooks: Mapping[CodeType, str]) -> None:
         """Put off the next dump: this process does not stand still.
@@ -94,26 +99,46 @@ class Silence:
             return self._state.read_text().rpartition(")")[2].split()[0] == "T"
         return False
 
+    def last_words(self) -> str:
+        """Return which hook a process that has crashed was in, and where; empty if it was in none, or did not crash."""
+        text = self._read()
+        head, crash, dump = text.partition(_CRASH)
+        hook = _outermost_hook(head, dump) if crash else ""
+        return f"in {hook}; it was here, the latest call first:\n{_frames(dump)}" if hook else ""
+
     def _stands_still(self) -> str:
-        text = ""
-        if self._stacks is not None:
-            with contextlib.suppress(OSError):
-                text = self._stacks.read_text(errors="replace")
-        head, *dumps = text.split(_DUMP)
+        head, *dumps = self._read().split(_DUMP)
         hooks = {_outermost_hook(head, dump) for dump in dumps[-2:]}
         if len(dumps) < 2 or len(hooks) > 1 or not (hook := hooks.pop()):
             return ""
         return (
-            f"the {self._process} process hangs: {hook} and keeps the interpreter; "
-            f"it was here, the latest call first:\n{dumps[-1].partition(chr(10))[2].rstrip()}"
+            f"the {self._process} process hangs: {hook} did not return within {json.loads(head)['seconds']:g} s and "
+            f"keeps the interpreter; it was here, the latest call first:\n{_frames(dumps[-1])}"
         )
+
+    def _read(self) -> str:
+        if self._stacks is not None:
+            with contextlib.suppress(OSError):
+                return self._stacks.read_text(errors="replace")
+        return ""
+
+
+def _frames(dump: str) -> str:
+    """Return the lines of a dump that say where the threads were, without what else the interpreter tells."""
+    return "\n".join(
+        line for line in dump.splitlines() if line.startswith(("  File ", "Thread ", "Current thread "))
+    )
 
 
 def _outermost_hook(head: str, dump: str) -> str:
-    known = json.loads(head)
-    found = ""
-    for file, line, function in _FRAME.findall(dump):
-        for where, name, first, last, hook in known["hooks"]:
-            if (where, name) == (file, function) and first <= int(line) <= last:
-                found = f"hook {hook} of {known['platform']} did not return within {known['seconds']:g} s"
-    return found
+    """Return the hook that a stack passes first; empty if it passes none, or the child had named none yet."""
+    with contextlib.suppress(ValueError):
+        known = json.loads(head.partition("\n")[0])
+        found = [
+            f"hook {hook} of {known['platform']}"
+            for file, line, function in _FRAME.findall(dump)
+            for where, name, first, last, hook in known["hooks"]
+            if (where, name) == (file, function) and first <= int(line) <= last
+        ]
+        return found[-1] if found else ""
+    return ""

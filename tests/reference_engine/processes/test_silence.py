@@ -117,3 +117,29 @@ def test_a_stopped_process_is_given_up_once_it_was_seen_often_enough() -> None:
 def test_a_process_that_is_gone_is_no_matter_of_silence(tmp_path: Path) -> None:
     """Its end is told elsewhere."""
     assert Silence("worker", 2**30, tmp_path / "none").cause() == ""
+
+
+def test_a_process_that_crashes_says_in_which_hook(tmp_path: Path) -> None:
+    """Its stack is in the file, where the interpreter adds more than frames; before any hook is known, none is named."""
+    path = tmp_path / "worker.stacks"
+    script = f"""
+import faulthandler, pathlib, sys
+from reference_engine.processes.silence import StackFile
+def hook():
+    faulthandler._sigsegv()
+mine = StackFile(pathlib.Path({str(path)!r}), 60)
+mine.take_crashes()
+if sys.argv[1:]:
+    mine.renew("Chip", {{hook.__code__: "import_kernels"}})
+hook()
+"""
+    silence = Silence("worker", os.getpid(), path)
+    for known in ([], ["known"]):
+        child = subprocess.run([sys.executable, "-c", script, *known], check=False)
+        assert child.returncode == -signal.SIGSEGV
+        text = silence.last_words()
+        assert text.startswith("in hook import_kernels of Chip; it was here, the latest call first:") == bool(
+            known
+        )
+    assert text.splitlines()[-1].endswith(" in <module>")
+    assert silence.cause() == ""
