@@ -66,10 +66,13 @@ def drive(layout: str) -> dict[str, Any]:
                 for prompt, tokens in zip(PROMPTS, first, strict=True)
                 if not isinstance(tokens, str)
             ]
+        model = engine.config.model_config
+        assert model is not None
+        vocabulary = model.vocab_size  # a user's arguments may name a model of their own
         seen = [[one.process.value, one.name, one.instance] for one in engine.traces()]
         note(CLOSING, "step")
     return {
-        "vocabulary": args.vocab_size,
+        "vocabulary": vocabulary,
         "exact": args.dtype == "float32",
         "first": first,
         "again": again,

@@ -156,7 +156,13 @@ def _generate(namespace: argparse.Namespace) -> int:
     if namespace.trace_hooks:
         require_rich()
     text = text_of(args.model) if any(isinstance(one, str) for one in given) else None
-    prompts = [text.encode(one) if text is not None and isinstance(one, str) else list(one) for one in given]
+    prompts: list[list[int]] = []
+    for one in given:
+        if isinstance(one, str):
+            assert text is not None
+            prompts.append(text.encode(one))
+        else:
+            prompts.append(one)
     done = itertools.count(1)
 
     def progress(result: Result) -> None:
