@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -66,6 +67,24 @@ def test_contract_page_defines_a_platform_that_python_accepts():
     block = next(b for b in _blocks((DOCS / "contract.md").read_text(), "python") if "class MyPlatform" in b)
     told = python("-W", "error", "-c", block + "\nprint(MyPlatform().is_out_of_tree())")
     assert told.strip() == "True"
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_start_of_an_engine_on_its_page_runs_and_passes_strict_checks(tmp_path):
+    """Whoever copies it gets a worker class, and no complaint of the type checker."""
+    pytest.importorskip("mypy")
+    block = next(b for b in _blocks((DOCS / "engine.md").read_text(), "python") if "def front_end" in b)
+    file = tmp_path / "start.py"
+    file.write_text(block)
+    told = python(str(file), env={"PLATFORM_ABC_TARGET_DEVICE": "cpu"})
+    assert told.splitlines()[-1] == "work by DeviceWorker"
+    arguments = ["--strict", "--no-incremental", "--cache-dir", os.devnull, str(file)]
+    path = {**os.environ, "MYPYPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *arguments], env=path, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_settings_in_the_docs_are_accepted_by_the_kit(tmp_path):
