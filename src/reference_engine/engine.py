@@ -260,7 +260,7 @@ class Engine:
                 if core is not None:
                     if error is not None:
                         core.fail(error)
-                    with self._watch.watching(), self._watch.limited(_CLOSE_SECONDS):
+                    with self._watch.watching(), self._watch.limited(_CLOSE_SECONDS), naming_hook():
                         core.close(failed=error is not None)
             except Exception:
                 if error is None:

@@ -171,7 +171,11 @@ def test_a_progress_callback_is_its_own_threads_affair(client_of_core: Callable[
     for thread, _ in (asking, failing, leaving):
         thread.join(20)
         assert not thread.is_alive()
-    assert [[type(one) for one in raised] for _, raised in (asking, failing, leaving)] == [[], [], [SystemExit]]
+    assert [[type(one) for one in raised] for _, raised in (asking, failing, leaving)] == [
+        [],
+        [],
+        [SystemExit],
+    ]
     assert sorted(told) == ["first", "more", "second"]
     assert threads == {asking[0].ident}
     assert [one.request_id for one in client.run([request("last", 1)])] == ["last"]
