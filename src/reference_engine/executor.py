@@ -181,8 +181,7 @@ class DistributedExecutor:
 
     def available_memory(self) -> int:
         """Return the bytes that the KV cache may take on every rank."""
-        found: list[int] = self._workers.ask("available_memory")
-        return min(found)
+        return int(min(self._workers.ask("available_memory")))
 
     def initialize(self, kv_cache_config: KVCacheConfig) -> None:
         """Allocate the cache and warm up."""
