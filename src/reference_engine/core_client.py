@@ -6,11 +6,11 @@ Several threads may wait for results at once. When the engine fails, each of the
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, as_completed
 from typing import TYPE_CHECKING, Any
 
 from platform_abc.foreign import describe
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from reference_engine.scheduler import Result
     from reference_engine.trace import Moment
 
+logger = logging.getLogger(__name__)
+
 Progress = Callable[["Result"], None]
-"""Called with each result as it comes."""
+"""Called with each result as it comes, in the thread that waits for it: it may raise, wait, and use the engine."""
 
 
 class _Waiting:
@@ -37,12 +39,11 @@ class _Waiting:
         self._lock = threading.Lock()
         self.failure: BaseException | None = None
 
-    def add(self, requests: Sequence[Request], progress: Progress | None) -> dict[str, Future[Result]]:
+    def add(self, requests: Sequence[Request]) -> dict[str, Future[Result]]:
         """Make a future for each request.
 
         Args:
             requests: with names that no other has.
-            progress: called with each result.
 
         Raises:
             EngineFailed: the engine has ended.
@@ -52,9 +53,6 @@ class _Waiting:
                 raise own_copy(self.failure)
             new: dict[str, Future[Result]] = {request.request_id: Future() for request in requests}
             self._futures.update(new)
-        if progress is not None:
-            for future in new.values():
-                future.add_done_callback(functools.partial(_report, progress))
         return new
 
     def done(self, results: Sequence[Result]) -> None:
@@ -80,9 +78,13 @@ class _Waiting:
             future.set_exception(own_copy(self.failure))
 
 
-def _report(progress: Progress, future: Future[Result]) -> None:
-    if future.exception() is None:
-        progress(future.result())
+def tell(progress: Progress | None, result: Result) -> None:
+    """Tell a result to who wants to know; an error of theirs is no reason to end an engine that others use."""
+    try:
+        if progress is not None:
+            progress(result)
+    except Exception:
+        logger.warning("the progress callback failed for request %s", result.request_id, exc_info=True)
 
 
 def own_copy(error: BaseException) -> EngineFailed:
@@ -116,18 +118,20 @@ class InProcessCore:
         Raises:
             EngineFailed: the engine ended in another thread; where it ends here, the exception itself passes.
         """
-        futures = self._waiting.add(requests, progress)
+        futures = self._waiting.add(requests)
+        left = dict(futures)
         with self._turn:
             self._new += requests
         try:
-            while self._take_turn(futures.values()):
-                try:
-                    self._step()
-                finally:
-                    with self._turn:
-                        self._stepping = False
-                        self._turn.notify_all()
+            while left:
+                if self._take_turn(left.values()):
+                    self._step_for_all()
+                for name in [name for name, future in left.items() if future.done()]:
+                    tell(progress, left.pop(name).result())
         except Exception as error:
+            known = self._waiting.failure
+            if known is not None:
+                raise own_copy(known) from error  # a step without the worker, which another thread has ended
             self.fail(error)
             raise
         except BaseException:
@@ -139,15 +143,23 @@ class InProcessCore:
         return [future.result() for future in futures.values()]
 
     def _take_turn(self, futures: Collection[Future[Result]]) -> bool:
-        """Wait for these results or for the turn to run a step; say whether it is the turn."""
+        """Wait for one of these results or for the turn to run a step; say whether it is the turn."""
         with self._turn:
             while True:
-                if self._waiting.failure is not None or all(future.done() for future in futures):
+                if self._waiting.failure is not None or any(future.done() for future in futures):
                     return False
                 if not self._stepping:
                     self._stepping = True
                     return True
                 self._turn.wait()
+
+    def _step_for_all(self) -> None:
+        try:
+            self._step()
+        finally:
+            with self._turn:
+                self._stepping = False
+                self._turn.notify_all()
 
     def _step(self) -> None:
         with self._turn:
@@ -203,9 +215,11 @@ class ProcessCore:
         Raises:
             EngineFailed: the engine core or a worker raised, died or hung.
         """
-        futures = self._waiting.add(requests, progress)
+        futures = self._waiting.add(requests)
         try:
             self._send("add", list(requests))
+            for future in as_completed(futures.values()):
+                tell(progress, future.result())
             return [future.result() for future in futures.values()]
         except EngineFailed:
             raise

@@ -20,7 +20,7 @@ from platform_abc.errors import ConfigError
 from platform_abc.requests import SamplingParams
 from platform_abc.timeline import Process
 from reference_engine import trace
-from reference_engine.core_client import CoreClient, InProcessCore, ProcessCore
+from reference_engine.core_client import CoreClient, InProcessCore, ProcessCore, tell
 from reference_engine.engine_config import create_engine_config
 from reference_engine.engine_core import serve_engine_core, start_in_process
 from reference_engine.input_processor import Request, process_request
@@ -154,7 +154,7 @@ class Engine:
             prompts: tokens of each prompt.
             params: how they want to be answered: one for all, or one for each.
             lora_ids: the adapter of each prompt, 0 for none; None for the base model.
-            progress: called with each result as it comes, in a thread of the engine.
+            progress: called with each result as it comes; what it raises is logged.
 
         Returns:
             One result a prompt, in their order.
@@ -175,8 +175,8 @@ class Engine:
                     checked.append(process_request(self.config, name, prompt, wanted, adapter))
                 except ValueError as error:
                     done[name] = Result(request_id=name, error=said(error))
-                    if progress is not None:
-                        progress(done[name])
+            for refused in list(done.values()):
+                tell(progress, refused)
             if checked:
                 done.update((one.request_id, one) for one in self._running().run(checked, progress))
 
@@ -260,7 +260,7 @@ class Engine:
                 if core is not None:
                     if error is not None:
                         core.fail(error)
-                    with self._watch.watching(), self._watch.limited(_CLOSE_SECONDS):
+                    with self._watch.watching(), self._watch.limited(_CLOSE_SECONDS), naming_hook():
                         core.close(failed=error is not None)
             except Exception:
                 if error is None:

@@ -80,7 +80,10 @@ class InProcessExecutor:
         if on_host:
             from reference_engine.host_blocks import HostBlocks
 
-            self._host_blocks = HostBlocks(self.worker.get_kv_caches(), kv_cache_config, on_host)
+            caches = self.worker.get_kv_caches()
+            right = isinstance(cast("object", caches), Mapping)
+            self._answer("get_kv_caches", caches, right, "a mapping of layer names to their caches")
+            self._host_blocks = HostBlocks(caches, kv_cache_config, on_host)
         self.worker.compile_or_warm_up_model()
 
     def move_blocks(self, moves: Sequence[Move]) -> None:
@@ -178,8 +181,7 @@ class DistributedExecutor:
 
     def available_memory(self) -> int:
         """Return the bytes that the KV cache may take on every rank."""
-        found: list[int] = self._workers.ask("available_memory")
-        return min(found)
+        return int(min(self._workers.ask("available_memory")))
 
     def initialize(self, kv_cache_config: KVCacheConfig) -> None:
         """Allocate the cache and warm up."""

@@ -147,10 +147,10 @@ def _traced(plain: type, trace: Trace) -> type:
 
     def read(self: object, name: str) -> Any:
         if trace.depth:
-            return object.__getattribute__(self, name)
+            return plain.__getattribute__(self, name)
         if name not in MEMBERS:
             try:
-                return object.__getattribute__(self, name)
+                return plain.__getattribute__(self, name)
             except AttributeError:
                 # Python goes on to the fallback, without another look at the instance.
                 trace.note("__getattr__")
@@ -158,13 +158,14 @@ def _traced(plain: type, trace: Trace) -> type:
         trace.note(name)
         trace.depth += 1
         try:
-            value = object.__getattribute__(self, name)
+            value = plain.__getattribute__(self, name)
         finally:
             trace.depth -= 1
         return _quiet(value, trace) if callable(value) and hasattr(value, "__func__") else value
 
     names: dict[str, Any] = {
         "__getattribute__": read,
+        "__slots__": (),
         "__module__": plain.__module__,
         "__qualname__": plain.__qualname__,
         "__doc__": plain.__doc__,

@@ -123,6 +123,91 @@ def test_an_interrupt_forgets_the_requests_of_its_thread_alone() -> None:
     assert core.aborted == ["mine"]
 
 
+class Echo:
+    """A child that ends each request as soon as it comes."""
+
+    def __init__(self) -> None:
+        self.connection, self._theirs = multiprocessing.Pipe()
+
+    def send(self, name: str, args: tuple[Any, ...]) -> None:
+        if name == "add":
+            done = [Result(request_id=one.request_id, tokens=(1,)) for one in args[0]]
+            self._theirs.send((True, ("done", done)))
+
+    def take(self, _name: str) -> Any:
+        return self.connection.recv()[1]
+
+    def refuse_silence(self) -> None:
+        """Never: it answers."""
+
+
+def process_client(_core: Core) -> ProcessCore:
+    child: Any = Echo()
+    return ProcessCore(child)
+
+
+@pytest.mark.parametrize("client_of_core", [client_of, process_client])
+def test_a_progress_callback_is_its_own_threads_affair(client_of_core: Callable[[Core], Any]) -> None:
+    """It may use the engine; what it raises is logged, or ends its own thread, and nobody else's requests."""
+    client = client_of_core(Core())
+    told: list[str] = []
+    threads: set[int] = set()
+
+    def asks_more(result: Result) -> None:
+        threads.add(threading.get_ident())
+        told.append(result.request_id)
+        if result.request_id == "first":
+            client.run([request("more", 2)], asks_more)
+
+    def fails(_result: Result) -> None:
+        raise KeyError("mine")
+
+    def leaves(_result: Result) -> None:
+        sys.exit(3)
+
+    asking = in_thread(lambda: client.run([request("first", 2), request("second", 9)], asks_more))
+    failing = in_thread(lambda: client.run([request("fails", 2)], fails))
+    leaving = in_thread(lambda: client.run([request("leaves", 2)], leaves))
+    for thread, _ in (asking, failing, leaving):
+        thread.join(20)
+        assert not thread.is_alive()
+    assert [[type(one) for one in raised] for _, raised in (asking, failing, leaving)] == [
+        [],
+        [],
+        [SystemExit],
+    ]
+    assert sorted(told) == ["first", "more", "second"]
+    assert threads == {asking[0].ident}
+    assert [one.request_id for one in client.run([request("last", 1)])] == ["last"]
+
+
+def test_a_refused_request_may_have_a_callback_that_raises(use_platform: Use) -> None:
+    """It does not end the engine either."""
+
+    def fails(result: Result) -> None:
+        raise KeyError(result.error)
+
+    use_platform()
+    with Engine(EngineArgs(dtype="float32")) as engine:
+        refused, fine = engine.generate([[-1], [1]], SamplingParams(max_tokens=2), progress=fails)
+        assert "token_ids = [-1]" in refused.error
+        assert len(fine.tokens) == len(engine.generate([[1]], SamplingParams(max_tokens=2))[0].tokens) == 2
+
+
+def test_a_step_that_a_failure_elsewhere_has_cut_short_tells_that_failure() -> None:
+    """Not what the step ran into, once the worker was taken away from it."""
+    core = Core()
+    client = client_of(core)
+
+    def cut_short() -> list[Result]:
+        client.fail(EngineFailed("hook a of P hangs"))
+        raise KeyError("layers.0")
+
+    core.step = cut_short  # type: ignore[method-assign]
+    with pytest.raises(EngineFailed, match="^hook a of P hangs$"):
+        client.run([request("one", 5)])
+
+
 def test_closing_waits_for_the_step_and_tells_who_waits(use_platform: Use) -> None:
     """The worker is not taken away from a step that runs."""
     use_platform()

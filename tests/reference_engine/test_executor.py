@@ -58,6 +58,16 @@ def test_a_step_gives_a_token_for_each_request(answer: object) -> None:
     assert executor_of(right).execute(REQUESTS) is right
 
 
+def test_caches_whose_blocks_are_to_be_moved_are_a_mapping() -> None:
+    """Asked only where there are blocks on the host."""
+    executor = executor_of(None)
+    layout: Any = None
+    executor.initialize(layout)
+    executor.config.cache_config.num_cpu_blocks = 4
+    with pytest.raises(TypeError, match="get_kv_caches of Saying returned None, expected a mapping of layer"):
+        executor.initialize(layout)
+
+
 def test_more_workers_than_one_are_refused() -> None:
     """The number is in the message."""
     config = EngineConfig(parallel_config=ParallelConfig(pipeline_parallel_size=2))

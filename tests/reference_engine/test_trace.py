@@ -46,6 +46,30 @@ def test_reads_and_calls_are_noted_but_not_what_hooks_ask_themselves(use_platfor
     assert len(trace.seen) == 6
 
 
+def test_a_platform_of_any_make_can_be_traced() -> None:
+    """With slots alone, or with attribute access of its own."""
+
+    class Slotted:
+        __slots__ = ("held",)
+
+        def is_tpu(self) -> bool:
+            return False
+
+    class Own(Slotted):
+        def __getattribute__(self, name: str) -> Any:
+            return "mine" if name == "device_type" else super().__getattribute__(name)
+
+    for kind in (Slotted, Own):
+        platform: Any = kind()
+        platform.held = 5
+        with record(Trace(Process.WORKER), platform) as trace:
+            assert platform.is_tpu() is False
+            assert platform.held == 5
+            assert kind is Slotted or platform.device_type == "mine"
+        assert trace.seen[0].name == "is_tpu"
+        assert type(platform) is kind
+
+
 def test_a_traced_platform_answers_unknown_names_and_raises_as_before(use_platform: Use) -> None:
     """The torch fallback and exceptions pass through, and a trace ends also then."""
 

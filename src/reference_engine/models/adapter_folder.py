@@ -35,6 +35,7 @@ _PLAIN: Final[Mapping[str, tuple[Any, ...]]] = {
     "alpha_pattern": (None, {}),
     "fan_in_fan_out": (None, False),
     "layer_replication": (None, []),
+    "alora_invocation_tokens": (None, []),
 }
 """Keys of the configuration, and the values with which an adapter is two products and nothing else."""
 
@@ -76,6 +77,8 @@ def read_adapter(folder: Path) -> Adapter:
         if len(found) != 2:
             raise ConfigError(f"{folder}: {name} has only one of its two matrices")
         rank = found[0].shape[0]
+        if not rank:
+            raise ConfigError(f"{folder}: {name} has matrices of rank 0, expected at least 1")
         scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
         pairs[name] = (found[0], found[1] * scale)
     return Adapter(str(folder), pairs)

@@ -170,7 +170,7 @@ class Vocabulary:
         self.width = width
         self.group = group
         self.share = -(-size // group.world_size)
-        self.start = group.rank * self.share
+        self.start = min(group.rank * self.share, size)
         self.held = max(0, min(self.share, size - self.start))
 
     def load(self, weights: Weights, name: str) -> torch.Tensor:

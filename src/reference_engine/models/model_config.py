@@ -38,6 +38,11 @@ _TOY_SIZES: Final = (
 )
 """The arguments that say what the toy is like."""
 
+_SIZE: Final[Check[int]] = Check(
+    lambda value: POSITIVE.accepts(value) and value < 1 << 31, "a whole number of at least 1 and below 2**31"
+)
+"""Of a dimension, or a number of tokens: what is beyond is no model, but an error deep in torch."""
+
 _KINDS: Final[Mapping[str, LayerKind]] = {
     "attention": "attention",
     "full_attention": "attention",
@@ -92,11 +97,13 @@ def describe_model(args: EngineArgs) -> Description:
     _refuse_unknown(raw, where)
 
     def number(key: str, default: int | None = None) -> int:
-        return read_value(raw, key, POSITIVE, where, default)
+        return read_value(raw, key, _SIZE, where, default)
 
     hidden, heads, layers = number("hidden_size"), number("num_attention_heads"), number("num_hidden_layers")
     kinds = _layer_types(raw, layers, where)
     windowed = raw.get("use_sliding_window") is not False and raw.get("sliding_window") is not None
+    if architecture == "LlamaForCausalLM" and args.model != TOY and "sliding_attention" not in kinds:
+        windowed = False  # a Llama sees everything, whatever else its folder holds, unless a layer says so
     mamba = "mamba" in kinds
     dtype = raw.get("dtype") or raw.get("torch_dtype")
     return Description(
@@ -254,7 +261,7 @@ def _layer_types(raw: Mapping[str, Any], layers: int, where: str) -> Sequence[st
     if named is None:
         return ["attention"] * layers
     kinds = cast("list[object]", named) if isinstance(named, list) else []
-    wrong = [kind for kind in kinds if kind not in _KINDS]
+    wrong = [kind for kind in kinds if not isinstance(kind, str) or kind not in _KINDS]
     if wrong or len(kinds) != layers:
         raise ConfigError(
             f"{where}: layer_types = {named!r}: expected one of {', '.join(_KINDS)} for each of the "
@@ -302,7 +309,7 @@ def shape_of(model: ModelConfig, ranks: int) -> LlamaShape:
             raise ConfigError(f"model_config.{field} = True: expected a plain decoder")
     types = _layer_types(described, model.num_layers, where)
     window = None if model.disable_sliding_window else model.sliding_window
-    inner = read_value(described, "intermediate_size", POSITIVE, where, 2 * model.hidden_size)
+    inner = read_value(described, "intermediate_size", _SIZE, where, 2 * model.hidden_size)
     _check_division(model, inner, ranks)
     return LlamaShape(
         intermediate_size=inner,
@@ -318,11 +325,16 @@ def shape_of(model: ModelConfig, ranks: int) -> LlamaShape:
 def _rope(described: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """Return the rotary parameters, wherever the folder's generation keeps them."""
     merged: dict[str, Any] = {"rope_theta": described.get("rope_theta", 10000.0)}
+    merged["partial_rotary_factor"] = described.get("partial_rotary_factor") or 1
     for key in ("rope_scaling", "rope_parameters"):
         part: object = described.get(key)
         if part is not None and not isinstance(part, dict):
             raise ConfigError(f"{where}.{key} = {part!r}: expected an object of parameters, or null")
         merged |= cast("dict[str, Any]", part or {})
+    if any(isinstance(value, dict) for value in merged.values()):
+        raise ConfigError(
+            f"{where}.rope_parameters = {merged!r:.200}: expected the same parameters for all layers"
+        )
     merged.setdefault("rope_type", merged.get("type") or "default")
     return merged
 

@@ -14,7 +14,7 @@ from reference_engine.models.model_config import read_value
 
 _TYPES: Final = ("default", "linear", "llama3")
 _POSITIVE: Final[Check[float]] = Check(
-    lambda value: type(value) in (int, float) and 0 < value < math.inf, "a positive number"
+    lambda value: type(value) in (int, float) and 0 < float(value) < math.inf, "a positive number"
 )
 
 

@@ -6,6 +6,7 @@ The child resolves the platform again and refuses to work on another one than it
 from __future__ import annotations
 
 import contextlib
+import logging
 import multiprocessing
 import os
 import pickle
@@ -21,12 +22,14 @@ from platform_abc.foreign import describe, traceback_text
 from platform_abc.timeline import Process
 from reference_engine import trace
 from reference_engine.processes.child_start import ChildStart
-from reference_engine.processes.hook_watch import EngineFailed, HookWatch, hook_that_raised, platform_name
+from reference_engine.processes.hook_watch import EngineFailed, HookWatch, who_raised
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 _ORPHAN_SECONDS: Final = 1.0
 """Longest life of a child whose parent is gone."""
@@ -141,7 +144,11 @@ def answer_calls(handler: Handler, line: Line) -> None:
         try:
             name, args, seconds = line.receive()
         except EOFError:
-            handler("close", ())
+            try:
+                handler("close", ())
+            except BaseException as error:  # noqa: BLE001 - the parent waits for the end only, so it is told here
+                what = failure_text(error).partition("\n")[0]
+                logger.warning("the %s process did not end well: %s", line.watch.process, what)
             return
         try:
             with line.watch.limited(seconds):
@@ -181,11 +188,11 @@ def prepare(serve: Serve[T], start: ChildStart) -> T:
 
 
 def failure_text(error: BaseException) -> str:
-    """Return the exception in one line, which names the hook that raised it, then all that is known of it."""
+    """Return the exception in one line, which names the hook or worker that raised it, then all that is known."""
     if isinstance(error, EngineFailed):
         return str(error)
     first = describe(error)
-    hook = hook_that_raised(error.__traceback__)
-    if hook and hook not in first:
-        first = f"{first} (raised in hook {hook} of {platform_name()})"
+    where = who_raised(error)
+    if where and where not in first:
+        first = f"{first} (raised in {where})"
     return f"{first}\n{traceback_text(error).rstrip()}"

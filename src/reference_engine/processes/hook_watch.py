@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import inspect
 import signal
 import sys
@@ -18,11 +19,13 @@ import time
 import traceback
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from types import CodeType, FrameType, TracebackType
-from typing import Any, Final
+from types import CodeType, FrameType, MethodType
+from typing import Final, cast
 
 import attrs
 
+from platform_abc.components.worker import WorkerBase
+from platform_abc.errors import ConfigError
 from platform_abc.foreign import describe
 from platform_abc.members import MEMBERS
 from reference_engine.processes.silence import StackFile
@@ -73,12 +76,23 @@ def member_codes(platform: object) -> dict[CodeType, str]:
 
 
 def _codes(member: object) -> Iterator[CodeType]:
-    function: Any = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
+    """Yield the code of a member, and that of what it wraps: by a decorator, a cache or a partial call."""
     seen: list[object] = []
-    while inspect.isfunction(function) and function not in seen:
-        seen.append(function)
-        yield function.__code__
-        function = getattr(function, "__wrapped__", None)
+    while member is not None and not any(member is one for one in seen):
+        seen.append(member)
+        if inspect.isfunction(member):
+            yield member.__code__
+        member = _inside(member)
+
+
+def _inside(member: object) -> object:
+    if isinstance(member, (classmethod, staticmethod, MethodType)):
+        return member.__func__
+    if isinstance(member, property):
+        return member.fget
+    if isinstance(member, (functools.partial, functools.partialmethod, functools.cached_property)):
+        return cast("object", member.func)
+    return inspect.getattr_static(member, "__wrapped__", None)
 
 
 def current_codes() -> dict[CodeType, str]:
@@ -89,11 +103,29 @@ def current_codes() -> dict[CodeType, str]:
     return {} if resolved is None else member_codes(resolved)
 
 
-def hook_that_raised(trace: TracebackType | None) -> str:
-    """Return the member of the current platform that a traceback passes first; empty if there is none."""
+def who_raised(error: BaseException) -> str:
+    """Return the hook of the current platform that an exception has passed first, or else the method of a worker.
+
+    Empty where it was neither: also for a `ConfigError`, which tells what the user wrote, in a worker, and for what
+    the user's own handler of a signal raises wherever it finds the program.
+    """
     codes = current_codes()
-    frames = (frame for frame, _ in traceback.walk_tb(trace))
-    return next((codes[frame.f_code] for frame in frames if frame.f_code in codes), "")
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
+    if any(frame.f_code in handlers for frame in frames):
+        return ""
+    for frame in frames:
+        if frame.f_code in codes:
+            return f"hook {codes[frame.f_code]} of {platform_name()}"
+    for frame in frames:
+        worker, method = frame.f_locals.get("self"), frame.f_code.co_name
+        if (
+            isinstance(worker, WorkerBase)
+            and method in vars(WorkerBase)
+            and not isinstance(error, ConfigError)
+        ):
+            return f"{method} of {type(worker).__name__}"
+    return ""
 
 
 def said(error: BaseException) -> str:
@@ -103,24 +135,23 @@ def said(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def naming_hook() -> Generator[None]:
-    """Name the hook in whatever it raises within the `with` block.
+    """Name the hook, or the method of a worker, in whatever it raises within the `with` block.
 
-    Ctrl-C is no hook's doing, and passes.
+    Ctrl-C is nobody's doing, and passes.
 
     Raises:
-        EngineFailed: a hook raised what is meant to end an interpreter.
+        EngineFailed: it raised what is meant to end an interpreter.
     """
     try:
         yield
     except BaseException as error:
-        hook = hook_that_raised(error.__traceback__)
+        where = who_raised(error)
         interrupted = isinstance(error, KeyboardInterrupt) and _in_main_thread()
-        if not hook or interrupted:
+        if not where or interrupted:
             raise
-        where = f"hook {hook} of {platform_name()}"
         if not isinstance(error, Exception):
             raise EngineFailed(f"{where} raised {describe(error)}, in the front end") from error
-        if not any(hook in note for note in getattr(error, "__notes__", ())):
+        if not any(where in note for note in getattr(error, "__notes__", ())):
             error.add_note(f"raised in {where}")
         raise
 

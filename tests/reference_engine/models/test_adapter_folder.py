@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,19 @@ def test_a_folder_without_its_parts_is_refused(tmp_path: Path) -> None:
         {"base_model.model.lm_head.weight": torch.zeros(3, 4)}, str(folder / "adapter_model.safetensors")
     )
     with pytest.raises(ConfigError, match="expected the two matrices of a projection"):
+        read_adapter(folder)
+
+
+def test_an_adapter_that_computes_something_else_is_refused(tmp_path: Path) -> None:
+    """One of rank 0, and one that waits for some tokens before it does anything."""
+    folder = save(tmp_path / "empty", {"lm_head": (torch.zeros(0, 4), torch.zeros(4, 0))})
+    with pytest.raises(ConfigError, match="lm_head has matrices of rank 0, expected at least 1"):
+        read_adapter(folder)
+    folder = save(tmp_path / "waits", {"lm_head": (torch.ones(1, 4), torch.ones(4, 1))})
+    config = folder / "adapter_config.json"
+    described = json.loads(config.read_text(encoding="utf-8"))
+    config.write_text(json.dumps({**described, "alora_invocation_tokens": [5]}), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"alora_invocation_tokens = \[5\]: expected \[\]"):
         read_adapter(folder)
 
 

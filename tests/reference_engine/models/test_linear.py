@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 from reference_engine.models.linear import Build, Head, Linear, Part, Vocabulary, multiply
 from reference_engine.models.quantization import Int8WeightOnly
-from reference_engine.models.weights import Weights
+from reference_engine.models.weights import Weights, drawn
 from reference_engine.parallel import GroupCoordinator
 from tests.reference_engine.components import Rounded
 
@@ -61,6 +62,17 @@ def test_a_quantized_layer_multiplies_what_was_stored(weights: Weights, method: 
     quantized = Linear(build_of(weights, method), parts, bias=True)(x)
     assert not torch.equal(plain, quantized)
     assert torch.allclose(plain, quantized, atol=error)
+
+
+def test_a_rank_may_hold_no_token_at_all(weights: Weights) -> None:
+    """Five tokens among four ranks are two, two, one and none."""
+    whole = drawn(weights.seed, "lm_head.weight", (5, 8))
+    for rank, held in enumerate([2, 2, 1, 0]):
+        group: Any = SimpleNamespace(world_size=4, rank=rank)
+        own = Vocabulary(5, 8, group)
+        rows = own.load(weights, "lm_head.weight")
+        assert (own.held, rows.shape) == (held, (2, 8))
+        assert torch.equal(rows[:held], whole[own.start : own.start + held])
 
 
 def test_tokens_that_there_are_not_are_never_the_likeliest(use_platform: Use) -> None:

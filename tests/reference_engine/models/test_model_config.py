@@ -92,6 +92,12 @@ def test_a_dtype_that_the_platform_does_not_compute_in_is_not_taken(
         ({**PLAIN, "hidden_act": "gelu"}, "hidden_act = 'gelu': expected 'silu'"),
         ({**PLAIN, "quantization_config": {"quant_method": "gptq"}}, "expected plain weights"),
         ({**PLAIN, "layer_types": ["mamba"]}, "for each of the 3 layers"),
+        ({**PLAIN, "layer_types": [["mamba"], {}, 1]}, "for each of the 3 layers"),
+        ({**PLAIN, "hidden_size": 10**30}, r"hidden_size = 10+: expected a whole number of .* below 2\*\*31"),
+        (
+            {**PLAIN, "architectures": ["MistralForCausalLM"], "sliding_window": 2**31},
+            "sliding_window = 2147",
+        ),
         ({**PLAIN, "max_position_embeddings": 8}, "max_model_len = 9: .* max_position_embeddings = 8"),
         ([], "expected a JSON object, got list"),
         ("{", "expected a JSON object"),
@@ -120,6 +126,12 @@ def test_a_name_that_is_no_folder_is_refused(tmp_path: Path) -> None:
         ("rope_scaling", [2.0], r"rope_scaling = \[2.0\]: expected an object of parameters"),
         ("tie_word_embeddings", "false", "tie_word_embeddings = 'false': expected True or False"),
         ("intermediate_size", 0, "intermediate_size = 0"),
+        ("intermediate_size", 2**40, "intermediate_size = 1099511627776: expected .* below"),
+        (
+            "rope_parameters",
+            {"full_attention": {"rope_type": "default", "rope_theta": 5.0}},
+            "rope_parameters = .*: expected the same parameters for all layers",
+        ),
     ],
 )
 def test_a_word_that_makes_no_sense_is_refused_before_a_weight_is_read(
@@ -131,6 +143,33 @@ def test_a_word_that_makes_no_sense_is_refused_before_a_weight_is_read(
     assert model is not None
     with pytest.raises(ConfigError, match=text):
         shape_of(model, 1)
+
+
+def test_a_share_of_each_head_to_turn_is_read_beside_the_other_parameters_too(
+    tmp_path: Path, use_platform: Use
+) -> None:
+    """Where folders of another generation keep it; the rotary embedding refuses it."""
+    use_platform()
+    args = EngineArgs(model=write(tmp_path, {**PLAIN, "partial_rotary_factor": 0.5}))
+    model = create_engine_config(args).model_config
+    assert model is not None
+    assert shape_of(model, 1).rope["partial_rotary_factor"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("fields", "window"),
+    [
+        ({"architectures": ["LlamaForCausalLM"]}, None),
+        ({"architectures": ["LlamaForCausalLM"], "layer_types": ["sliding_attention"] * 3}, 7),
+        ({"architectures": ["MistralForCausalLM"]}, 7),
+    ],
+)
+def test_a_llama_has_no_window_that_no_layer_asks_for(
+    tmp_path: Path, fields: dict[str, Any], window: int | None
+) -> None:
+    """A Mistral has."""
+    found = describe_model(EngineArgs(model=write(tmp_path, {**PLAIN, "sliding_window": 7, **fields})))
+    assert found.fields["sliding_window"] == window
 
 
 @pytest.mark.parametrize(

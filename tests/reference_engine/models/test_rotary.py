@@ -60,6 +60,7 @@ def test_rates_are_those_of_transformers(rope: dict[str, Any]) -> None:
         ({**DEFAULT, "rope_type": "yarn"}, "expected a rope_type of default, linear, llama3"),
         ({**DEFAULT, "partial_rotary_factor": 0.5}, "over whole heads"),
         ({**DEFAULT, "rope_theta": 0}, "rope_theta = 0: expected a positive number"),
+        ({**DEFAULT, "rope_theta": 10**400}, "rope_theta = 10+: expected a positive number"),
         ({**DEFAULT, "rope_type": "linear"}, "factor = None"),
         ({**LLAMA3, "low_freq_factor": 4.0}, "low_freq_factor = 4.0: expected less than"),
     ],

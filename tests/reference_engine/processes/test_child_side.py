@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import attrs
 import pytest
 
 from platform_abc.config import EngineConfig
+from platform_abc.foreign import describe
 from platform_abc.resolution_report import ResolutionReport
 from reference_engine.processes.child import Child, ProcessFailed
-from reference_engine.processes.child_side import failure_text
+from reference_engine.processes.child_side import answer_calls, failure_text
 from reference_engine.processes.hook_watch import EngineFailed
 from tests.reference_engine.children import serve_all
 from tests.reference_engine.processes.test_child import start_of
@@ -41,3 +45,30 @@ def test_a_failure_is_one_line_and_then_all_that_is_known() -> None:
     assert first.startswith("Mute: (its text")
     assert "Mute" in second
     assert failure_text(EngineFailed("a\nb")) == "a\nb"
+
+
+class Gone:
+    """The line to a parent that wants no more."""
+
+    def __init__(self) -> None:
+        self.watch = SimpleNamespace(process="worker 1")
+
+    def receive(self) -> Any:
+        raise EOFError
+
+
+@pytest.mark.parametrize("error", [KeyError("seeded"), SystemExit(9)])
+def test_a_worker_that_cannot_end_says_so_in_a_line(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody waits for its answer, and a traceback on the user's terminal is none."""
+
+    def handler(name: str, _args: tuple[Any, ...]) -> None:
+        assert name == "close"
+        raise error
+
+    line: Any = Gone()
+    answer_calls(handler, line)
+    (record,) = caplog.records
+    assert record.getMessage() == f"the worker 1 process did not end well: {describe(error)}"
+    assert record.exc_info is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import signal
 import sys
 import threading
@@ -13,7 +14,17 @@ from typing import Any
 
 import pytest
 
-from reference_engine.processes.hook_watch import HookHung, HookWatch, hook_that_raised, member_codes
+from platform_abc.config import EngineConfig
+from platform_abc.errors import ConfigError
+from platforms.components.worker import DeviceWorker
+from reference_engine.processes.hook_watch import (
+    EngineFailed,
+    HookHung,
+    HookWatch,
+    member_codes,
+    naming_hook,
+    who_raised,
+)
 
 Use = Callable[..., Any]
 
@@ -188,7 +199,81 @@ def test_the_hook_that_raised_is_found_in_the_traceback(use_platform: Use) -> No
     platform = use_platform(log_warnings=fails)
     with pytest.raises(KeyError) as caught:
         platform.log_warnings()
-    assert hook_that_raised(caught.value.__traceback__) == "log_warnings"
+    assert who_raised(caught.value) == "hook log_warnings of ChangedPlatform"
     with pytest.raises(KeyError) as plain:
         {}["x"]
-    assert hook_that_raised(plain.value.__traceback__) == ""
+    assert who_raised(plain.value) == ""
+
+
+def test_a_hook_may_be_cached_or_partial(use_platform: Use) -> None:
+    """Decorators of the standard library are no functions, and hold one."""
+
+    def cached(_cls: type, _device_id: int = 0) -> str:
+        return "name"
+
+    def partial(_cls: type, _value: int) -> bool:
+        return True
+
+    platform = use_platform(get_device_name=functools.cache(cached))
+    type(platform).use_all_gather = functools.partial(partial, 1, 2)
+    type(platform).supports_mx = Endless()
+    codes = member_codes(platform)
+    assert codes[cached.__code__] == "get_device_name"
+    assert codes[partial.__code__] == "use_all_gather"
+
+
+class Endless:
+    """Has every attribute that somebody asks for, as a mock has."""
+
+    def __getattr__(self, name: str) -> Endless:
+        return Endless()
+
+
+class Vendor(DeviceWorker):
+    """A vendor's worker that gives up."""
+
+    def check_health(self) -> None:
+        raise self.error
+
+    error: BaseException = RuntimeError("lost")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (KeyError("lost"), "raised in check_health of Vendor"),
+        (ConfigError("device_config = 1: expected 2"), ""),
+        (SystemExit(3), "check_health of Vendor raised SystemExit: 3, in the front end"),
+    ],
+)
+def test_a_worker_that_raises_is_named(error: BaseException, text: str) -> None:
+    """And cannot end the interpreter; what is the user's own mistake is not laid at its door."""
+    worker = Vendor(EngineConfig())
+    worker.error = error
+    with pytest.raises((EngineFailed, type(error))) as caught, naming_hook():
+        worker.check_health()
+    told = (
+        str(caught.value)
+        if isinstance(caught.value, EngineFailed)
+        else "".join(getattr(caught.value, "__notes__", ()))
+    )
+    assert told == text
+
+
+def test_what_a_signal_handler_raises_is_no_workers_doing() -> None:
+    """A program that leaves on SIGTERM leaves, wherever the signal finds it."""
+
+    def leave(_number: int, _frame: object) -> None:
+        raise SystemExit(0)
+
+    class Interrupted(Vendor):
+        def check_health(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        with pytest.raises(SystemExit), naming_hook():
+            Interrupted(EngineConfig()).check_health()
+    finally:
+        signal.signal(signal.SIGTERM, before)
