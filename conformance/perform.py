@@ -49,6 +49,8 @@ def died_finding(check: Check, died: ChildDied, home: str) -> Finding:
 
 def _judge(check: Check, context: CheckContext) -> Answer:
     try:
+        if check.after_plugins:
+            context.run_plugins()
         check.func(context)
     except Violation as violation:
         return Answer(Outcome.FAIL, violation.findings)

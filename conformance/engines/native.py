@@ -181,6 +181,13 @@ class NativeAdapter:
         found.update({plugin.name: plugin.value for plugin in discover([PLATFORM_PLUGINS_GROUP])})
         return found
 
+    def allows_plugin(self, name: str) -> bool:
+        """Say whether `PLATFORM_ABC_PLUGINS` is unset or has the name."""
+        from platform_abc import envs
+
+        allowed = envs.allowed_plugins()
+        return allowed is None or name in allowed
+
     def detect(self) -> str:
         """Return the function that resolves `platforms.current_platform` in a fresh interpreter."""
         return _DETECT
