@@ -31,15 +31,18 @@ def leads_into(package: str, value: str) -> bool:
 
 
 def ships(dist: importlib.metadata.Distribution | None, module: str) -> bool:
-    """Say whether a distribution is the one that has a module: its files say so, or its name."""
+    """Say whether a distribution is the one that has a module: its files say so, its list of packages, or its name."""
     if dist is None:
         return False
-    folders = {one.replace(".", "/") for one in (module, home(module))}
+    package = home(module)
+    folders = {one.replace(".", "/") for one in (module, package)}
     for file in map(str, dist.files or ()):
         folder, _, name = file.rpartition("/")
         stem = name.partition(".")[0]  # also of a compiled module
         if (folder if stem == "__init__" else f"{folder}/{stem}".lstrip("/")) in folders:
             return True
+    if package in (dist.read_text("top_level.txt") or "").split():
+        return True
     name = (dist.name or "").replace("-", "_").replace(".", "_").lower()
     return bool(name) and name == module.partition(".")[0].lower()
 

@@ -85,9 +85,10 @@ def _run(point: importlib.metadata.EntryPoint) -> None:
 
 def _detectors() -> Iterator[importlib.metadata.EntryPoint]:
     """The detectors that lie in the package of the platform under test."""
-    spec = json.loads(os.environ[SPEC])
+    spec: dict[str, Any] = json.loads(os.environ[SPEC])
     top = str(spec["module"]).partition(".")[0]
-    for point in importlib.metadata.entry_points(group=GROUPS[spec["engine"] == "vllm"][0]):
+    detectors, _ = GROUPS[1 if spec["engine"] == "vllm" else 0]
+    for point in importlib.metadata.entry_points(group=detectors):
         if point.name != NAME and point.value.partition(":")[0].partition(".")[0] == top:
             yield point
 

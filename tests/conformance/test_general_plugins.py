@@ -67,6 +67,15 @@ def test_a_distribution_without_a_list_of_its_files_is_known_by_its_detector(sit
     assert own(adapter("native"), of_module("chipware.platform")) == (("ops", "chip_ops:go"),)
 
 
+def test_a_distribution_that_lists_its_packages_is_known_by_them(site: Path) -> None:
+    """As older tools write it, also where a package is installed for editing."""
+    installed(site, "made-by-chip", {NATIVE: {"ops": "chip_ops:go"}})
+    (site / "made_by_chip-1.0.dist-info" / "top_level.txt").write_text("chip_ops\nchipware\n")
+    (site / "chipware").mkdir()
+    (site / "chipware" / "__init__.py").write_text("")
+    assert own(adapter("native"), of_module("chipware.platform")) == (("ops", "chip_ops:go"),)
+
+
 def test_a_checkout_without_a_distribution_has_none(site: Path) -> None:
     """`mypkg:MyPlatform` from a folder: what others have installed is not its own."""
     (site / "chipware.py").write_text("")
