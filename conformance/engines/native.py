@@ -33,7 +33,7 @@ _SCANNED: Final = (("reference_engine", "*.py"), ("platforms", "device_facts.py"
 """Packages and names of files that ask a platform: the engine, and what its command `devices` shows."""
 
 _DETECT: Final = "conformance.engines.native:resolve_here"
-_FEATURES: Final = ("with ", "world size", "as the worker wants")
+_FEATURES: Final = ("with ", "as the worker wants")
 """How the timeline's conditions begin where a hook is no part of every run."""
 
 
