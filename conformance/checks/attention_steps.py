@@ -196,7 +196,7 @@ def _judge_place(driver: Driver, blocks: int | None, changed: torch.Tensor, bloc
         raise _misplaced(driver, f"a token of {where}, {did}{own}")
 
 
-def _listed(blocks: Sequence[str]) -> str:
+def _listed(blocks: list[str]) -> str:
     return f"block {blocks[0]}" if len(blocks) == 1 else f"the blocks {', '.join(blocks)}"
 
 

@@ -268,8 +268,10 @@ _OPERATIONS: Final[tuple[tuple[str, str, Callable[[int, Any], list[Case]], str, 
         all_gather,
         "`all_gather` joins the tensors of all ranks along `dim`, in the order of the ranks, on every rank.",
         "Logits are joined so over the vocabulary: in another order each token gets another's score.",
-        "Gather into one tensor a rank and `torch.cat(parts, dim=dim)`; a negative dim counts from the end, and without "
-        "one it is -1.",
+        (
+            "Gather into one tensor a rank and `torch.cat(parts, dim=dim)`; a negative dim counts from the end, and without "
+            "one it is -1."
+        ),
     ),
     (
         "reduce-scatter",

@@ -175,8 +175,9 @@ def _off(got: Sequence[Any], right: Sequence[torch.Tensor], problem: Problem, dt
 
 
 def _filled(problem: Problem, number: int) -> str:
-    """Which argument a kernel has to fill, in words."""
-    return f"the argument {problem.changes[number]} that it has to fill"
+    """Which argument a kernel has to fill, by the name that the core kernel has for it."""
+    names, _ = PROBLEMS[problem.words.partition(" ")[0]]
+    return f"its argument `{names[problem.changes[number]]}`"
 
 
 def _alike(one: torch.Tensor, other: torch.Tensor, bound: torch.Tensor) -> bool:

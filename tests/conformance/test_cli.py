@@ -48,7 +48,10 @@ def test_check_works_beside_a_folder_conformance(vendor: Vendor) -> None:
         (["chekc"], "No such command"),
         (["list", "--level", "deep"], "'deep' is no level"),
         (["list", "--select", "nothing.*"], "no id matches --select nothing.*; see platform-abc list"),
-        (["check", "acme:AcmePlatform", "--select", "nothing.*"], "no id matches --select nothing.*; see --list"),
+        (
+            ["check", "acme:AcmePlatform", "--select", "nothing.*"],
+            "no id matches --select nothing.*; see --list",
+        ),
         (["detect", "--engine", "torch"], "unknown engine 'torch'"),
         (["detect", "--timeout", "soon"], "Invalid value for '--timeout'"),
     ],
