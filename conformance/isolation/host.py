@@ -311,6 +311,8 @@ def _tried(channel: Channel, boot: Mapping[str, Any], cls: type, chosen: Adapter
     trial = general_plugins.understand(ended.answer, ended.died, cls, note)
     with contextlib.suppress(OSError):
         note.unlink()
+    if trial.did and not trial.plugin:
+        return GeneralPlugins()  # there is no instance to run them after, which platform.instantiable says
     return GeneralPlugins(points, trial)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,12 @@ from conformance import general_plugins
 from conformance.context import CheckContext
 from conformance.engines import adapter
 from conformance.general_plugins import GeneralPlugins, Trial, own, understand
+from conformance.isolation.client import Host
 from conformance.isolation.died import ChildDied
-from conformance.model import Violation
+from conformance.model import Outcome, Violation
+from conformance.registry import all_checks
+from conformance.runner import Runner
+from conformance.target import parse
 from tests.conformance.conftest import Vendor
 from tests.mutants.good import Good
 from tests.platform_abc.fake_distributions import distribution
@@ -185,6 +190,33 @@ def test_a_plugin_that_fails_is_one_finding(vendor: Vendor, body: str, told: str
     found = next(one for one in ran.report["checks"] if one["outcome"] == "fail")
     assert f"the general plugin acme_ops:go {told}" in found["platform_did"]
     assert found["location"] == f"{vendor.folder / 'acme_ops.py'}:2"
+
+
+@pytest.mark.torch
+def test_a_platform_that_cannot_be_made_is_no_fault_of_the_plugins(vendor: Vendor) -> None:
+    """They would run after it, so that one check says what is wrong."""
+    vendor.platform("def __init__(self):\n    raise OSError('no driver')")
+    _installed(vendor, "acme", "def go():\n    pass")
+    ran = vendor.pytest(
+        *("--pyargs", "conformance", "--platform", "acme:AcmePlatform", "--conformance-report=report.json"),
+        *("--conformance-select=activation.general-plugins", "--conformance-select=platform.instantiable"),
+    )
+    assert ran.outcomes["platform.instantiable"] == "fail", ran.out
+    assert ran.outcomes["activation.general-plugins"] == "not-run", ran.out
+
+
+@pytest.mark.torch
+def test_where_fork_is_unsafe_the_process_that_holds_the_platform_runs_them(
+    vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check finds the device known there, too."""
+    vendor.platform('device_type = "privateuseone"')
+    _installed(vendor, "acme", _PLUGIN)
+    monkeypatch.syspath_prepend(str(vendor.folder))
+    with contextlib.closing(Host(parse("acme:AcmePlatform"), inline=True)) as host:
+        runner = Runner(all_checks(), host, host.open())
+        assert runner.result("activation.general-plugins").outcome is Outcome.PASS
+        assert runner.result("fallback.live").outcome is Outcome.PASS
 
 
 # ------------------------------------------------------------------------------------ in a check
