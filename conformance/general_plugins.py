@@ -15,7 +15,7 @@ import importlib.util
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -26,7 +26,9 @@ from conformance.engines.base import Adapter
 from conformance.engines.scenery import SCENERY
 from conformance.isolation.call import describe
 from conformance.isolation.died import ChildDied
-from platform_abc.plugins import Plugin, discover
+
+if TYPE_CHECKING:
+    from platform_abc.plugins import Plugin
 
 CHECK: Final = "activation.general-plugins"
 """The check that says what came of the trial; what would run after them does not run if it fails."""
@@ -91,6 +93,8 @@ def own(adapter: Adapter, cls: type) -> tuple[tuple[str, str], ...]:
     Returns:
         Name and value of each, in the order in which the engine runs them.
     """
+    from platform_abc.plugins import discover  # here, for interpreters that must stay bare import this module
+
     if adapter.in_tree(cls):
         return ()
     scenery, module = SCENERY[adapter.name], cls.__module__

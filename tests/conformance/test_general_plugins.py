@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,13 @@ def test_what_the_user_does_not_let_in_stays_out(
     installed(site, "chip", {group: {"one": "chip:one", "two": "chip:two"}}, ("chip.py",))
     monkeypatch.setenv(variable, "two,chip")
     assert own(adapter(engine), of_module("chip")) == (("two", "chip:two"),)
+
+
+def test_a_bare_interpreter_stays_bare() -> None:
+    """Scenes about imports load the kit's context first, which may bring no part of an engine along."""
+    code = "import sys, conformance.checks._observe; print(*(one for one in sys.modules if one.startswith('platform')))"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"platform", "platform_abc", "platform_abc.errors"}
 
 
 # ------------------------------------------------------------------------------------ in a run
