@@ -23,6 +23,10 @@ strict. The level says what a check needs: `static` looks at the class, `contrac
 device, `device` works on the device, `components` compares what the picked classes compute with plain
 references there, `engine` boots a small engine. A check runs when those that it needs have passed.
 
+As in an engine, the general plugins that the platform's own distribution publishes run once the platform is
+there and before the device is asked for: in the process of each check that an engine would come to after
+them. Those do not run where `activation.general-plugins` fails.
+
 This page is made from the checks themselves: `python -m conformance.checks_page > docs/checks.md`.
 """
 

@@ -13,7 +13,7 @@ from conformance.catalogue import checks_of
 from conformance.facts import kit_version
 from conformance.listing import listing_lines
 from conformance.plan import make_plan
-from conformance.problems import UsageProblem
+from conformance.problems import FRONT, UsageProblem, as_typed
 from conformance.settings import Settings, resolve_level
 from platform_abc.errors import CONTRACT_VERSION
 
@@ -98,6 +98,9 @@ def check(
         list[str] | None,
         typer.Option(metavar="NAME", help="Let a stand-in take a module's place if it does not import."),
     ] = None,
+    show: Annotated[
+        bool, typer.Option("--list", metavar="", help="List the checks that would run, and run none.")
+    ] = False,
 ) -> None:
     """Judge a platform class; exit status 0 conformant or partial, 1 not, 2 interrupted, 3 undetermined, 4 usage.
 
@@ -111,6 +114,7 @@ def check(
     arguments += [f"--conformance-select={one}" for one in select or ()]
     arguments += [f"--conformance-stub={one}" for one in stub or ()]
     arguments += ["--conformance-strict"] if strict else []
+    arguments += ["--conformance-list"] if show else []
     become_pytest([*arguments, *context.args])
 
 
@@ -146,7 +150,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         status = app(args=list(arguments), prog_name="platform-abc", standalone_mode=False)
     except UsageProblem as problem:
-        return _refuse(problem.line)
+        return _refuse(as_typed(problem.line.replace("--conformance-list", "platform-abc list")))
     except (typer.Abort, KeyboardInterrupt):
         return 2
     except Exception as error:
@@ -163,7 +167,7 @@ def become_pytest(arguments: Sequence[str]) -> NoReturn:
 
     The suite around it takes no part: its conftest files, its options and its cache stay out.
     """
-    env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"} | {FRONT: "1"}
     command = [
         sys.executable, "-P", "-c", _PYTEST, "-p", "platform_abc._shim", "-p", "no:cacheprovider",
         "--noconftest", "-o", "addopts=", "--pyargs", "conformance", *arguments,

@@ -6,7 +6,6 @@ A context lives in the child process in which the check runs.
 from __future__ import annotations
 
 import ast
-import contextlib
 import inspect
 import os
 import pickle
@@ -19,7 +18,9 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from conformance import general_plugins
 from conformance.engines.base import Adapter, Arguments
+from conformance.general_plugins import GeneralPlugins, missing_device, without_memory
 from conformance.isolation.forked import leave
 from conformance.model import Finding, NotRun, Skip, Unsupported, Violation
 from conformance.places import on_instance, quoted, written
@@ -47,6 +48,7 @@ class CheckContext:
         importable_by_name: a child can import the class; False for a local class.
         details: facts for the report.
         left: what the fresh interpreters of this check left behind, in words: processes, shared memory.
+        plugins: the general plugins of the platform's distribution.
     """
 
     platform_cls: type
@@ -55,6 +57,7 @@ class CheckContext:
     importable_by_name: bool = True
     details: dict[str, Any] = attrs.field(factory=dict[str, Any])
     left: list[str] = attrs.field(factory=list[str])
+    plugins: GeneralPlugins = attrs.field(factory=GeneralPlugins)
     _platform: object = None
 
     @property
@@ -152,29 +155,42 @@ class CheckContext:
     def device_missing(self) -> str:
         """Say which device this machine lacks for the platform; empty if it is here.
 
-        The host's processor is always here. Another device is here when `torch.<device_type>` says
-        that it is available.
+        Answered as an engine would find it, after the platform's general plugins, also by a check that runs
+        without them; see `conformance.general_plugins.missing_device`.
         """
-        import torch
+        return self.plugins.trial.missing if self.plugins.wait else missing_device(self.platform_cls)
 
-        device_type = getattr(self.platform_cls, "device_type", "")
-        if not isinstance(device_type, str) or not device_type or device_type == "cpu":
-            return ""
-        runtime = getattr(torch, device_type, None)
-        if runtime is None:
-            return f"a {device_type} device (torch has no torch.{device_type} here)"
-        with contextlib.suppress(Exception):
-            if runtime.is_available():
-                return ""
-        return f"a {device_type} device (torch.{device_type} finds none here)"
+    def run_plugins(self) -> None:
+        """Run the platform's general plugins in this process, as an engine does before it comes to the device.
 
-    def need_device(self) -> None:
+        Raises:
+            Violation: one of them raised, which it had not done when they were tried.
+        """
+        if not self.plugins.wait:
+            return
+        began: list[str] = []
+        try:
+            with self.adapter.active(self.platform):
+                general_plugins.run(self.plugins.to_run, began.append)
+        except (Exception, SystemExit) as error:
+            raise self.fail(
+                began[-1] if began else "",
+                contract_says="A general plugin runs to its end in every process of the engine.",
+                platform_did=f"it raised {describe(error)}, and had not when the kit tried it before",
+                hint="Let it follow from the machine alone, whatever runs beside this process.",
+                location=self.blame(error),
+            ) from error
+
+    def need_device(self, *, memory: bool = True) -> None:
         """Skip the check unless the platform's device is on this machine.
+
+        Args:
+            memory: torch has to be able to put a tensor there, which no simulated device lets it.
 
         Raises:
             Skip: it is not.
         """
-        missing = self.device_missing()
+        missing = self.device_missing() or (without_memory(self.platform_cls) if memory else "")
         if missing:
             raise Skip(f"no {missing.removeprefix('a ')}", "run the kit on a machine that has the device")
 

@@ -136,6 +136,8 @@ class Check:
         timeout: seconds that it, and each fresh interpreter of it, may take under the default
             `--conformance-timeout`; another one stretches or shortens this in proportion. None for
             that option itself.
+        after_plugins: an engine comes to what it asks after the general plugins: they run first, in the
+            process of the check, and it does not run if `activation.general-plugins` fails.
         func: the function.
     """
 
@@ -153,6 +155,7 @@ class Check:
     where: Where = "fork"
     engines: tuple[str, ...] = ()
     timeout: float | None = None
+    after_plugins: bool = False
 
     def limit(self, timeout: float) -> float:
         """Seconds that the check may take in a run whose `--conformance-timeout` is `timeout`."""

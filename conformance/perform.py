@@ -6,6 +6,7 @@ import inspect
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -15,6 +16,12 @@ from conformance.context import CheckContext
 from conformance.isolation.call import describe
 from conformance.isolation.died import ChildDied
 from conformance.model import Check, Finding, NotRun, Outcome, Skip, Unsupported, Violation
+from conformance.places import quoted
+
+_STAY: Final = (
+    "Raise an exception there instead, which says what is wrong: no `os._exit`, and no library that ends the process. An "
+    "engine that loses a process so can only say that it is gone."
+)
 
 
 def perform(check: Check, context: CheckContext) -> Answer:
@@ -40,15 +47,24 @@ def died_finding(check: Check, died: ChildDied, home: str) -> Finding:
     return Finding(
         contract_says="The platform's code runs to its end: it returns or raises, in finite time, and "
         "never ends the process.",
-        platform_did=f"the process of this check {died}{printed}",
+        platform_did=f"the process of this check {died}{_leaving(died, stack)}{printed}",
         member=frames.member(stack, check),
         location=frames.place(stack, home) or home,
-        hint=check.hint,
+        hint=_STAY if died.how == "exit" else check.hint,
     )
+
+
+def _leaving(died: ChildDied, stack: list[frames.Frame]) -> str:
+    """Who ended the process, where that is known; for the middle of a sentence."""
+    if died.how != "exit" or not stack:
+        return ""
+    return f": `{stack[0].function}` ended it by `os._exit`{quoted(stack[0].place)}"
 
 
 def _judge(check: Check, context: CheckContext) -> Answer:
     try:
+        if check.after_plugins:
+            context.run_plugins()
         check.func(context)
     except Violation as violation:
         return Answer(Outcome.FAIL, violation.findings)

@@ -7,6 +7,7 @@ rules, warning filters and orders of the user's suite reach none of them.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -23,7 +24,7 @@ from conformance.items import CheckFolder, CheckItem
 from conformance.listing import listing_lines
 from conformance.model import Check, CheckResult, Outcome
 from conformance.plan import Plan, make_plan
-from conformance.problems import UsageProblem
+from conformance.problems import FRONT, UsageProblem, as_typed
 from conformance.report import Run
 from conformance.runner import Runner
 from conformance.settings import Settings, resolve
@@ -102,6 +103,7 @@ class Kit:
         self.template = ""
         self._told: set[str] = set()
         self.stops = Stops()
+        self._from_command = os.environ.pop(FRONT, None) is not None
 
     # What kind of process this is
 
@@ -139,7 +141,7 @@ class Kit:
             checks = self._load_checks()
             plan = make_plan(checks, settings, settings.engine)
         except UsageProblem as problem:
-            raise pytest.UsageError(problem.line) from None
+            raise pytest.UsageError(self._typed(problem.line)) from None
         print("\n".join(listing_lines([one for one in plan.scope if one.id in plan.chosen])))
         return 0
 
@@ -163,7 +165,7 @@ class Kit:
             self._start()
         except UsageProblem as problem:
             self._refuse(problem)
-            raise pytest.UsageError(problem.line) from None
+            raise pytest.UsageError(self.problem) from None
 
     def _start(self) -> None:
         self.started = True
@@ -248,7 +250,7 @@ class Kit:
         return "the kit was given no platform; say --platform pkg.module:Class"
 
     def _refuse(self, problem: UsageProblem) -> None:
-        self.problem = problem.line
+        self.problem = self._typed(problem.line)
         self.judgement = NOTHING
         self._close()
 
@@ -388,7 +390,7 @@ class Kit:
             self.judgement = self._judge(exitstatus)
         self.stops.hold()
         if self.judgement is NOTHING:
-            self.problem = self._nothing_ran()
+            self.problem = self._typed(self._nothing_ran())
         if self.judgement.exit_status or session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = self.judgement.exit_status
         if not self._close() and not session.exitstatus:
@@ -479,6 +481,10 @@ class Kit:
     def _say(self, text: str, prefix: str = "conformance: ") -> None:
         terminal: Any = self.config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None and not self.is_worker:
-            terminal.write_line(f"{prefix}{text}")
+            terminal.write_line(f"{prefix}{self._typed(text)}")
             # pytest says usage errors on stderr: in a log of both, what came before stands before them.
             terminal.flush()
+
+    def _typed(self, line: str) -> str:
+        """A line with the options as whoever started this run spells them."""
+        return as_typed(line) if self._from_command else line

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Final
+
+FRONT: Final = "CONFORMANCE_FRONT"
+"""Set by `platform-abc check` for the pytest that it becomes, which says options as its user typed them."""
 
 
 class UsageProblem(Exception):
@@ -33,3 +37,8 @@ def listing(names: Iterable[str], limit: int = 8) -> str:
     all_names = list(names)
     shown = ", ".join(all_names[:limit])
     return f"{shown} and {len(all_names) - limit} more" if len(all_names) > limit else shown
+
+
+def as_typed(line: str) -> str:
+    """A line for a user of `platform-abc`: its options are spelled without `conformance-`."""
+    return line.replace("--conformance-", "--")

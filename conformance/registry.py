@@ -44,8 +44,12 @@ def check(
     where: Where = "fork",
     engines: tuple[str, ...] = (),
     timeout: float | None = None,
+    after_plugins: bool | None = None,
 ) -> Callable[[CheckFunction], CheckFunction]:
     """Register a function as a check; see `conformance.model.Check` for the arguments.
+
+    Unless it says otherwise, a check comes after the general plugins if it asks more than the class, and is
+    not about fresh interpreters: those are about detectors and imports, which come before.
 
     Raises:
         ValueError: the id is malformed or taken, or the group is unknown.
@@ -73,10 +77,15 @@ def check(
             where=where,
             engines=engines,
             timeout=timeout,
+            after_plugins=_is_late(level, where) if after_plugins is None else after_plugins,
         )
         return func
 
     return register
+
+
+def _is_late(level: Level, where: Where) -> bool:
+    return level > Level.CONTRACT or (level is Level.CONTRACT and where == "fork")
 
 
 def all_checks() -> Mapping[str, Check]:

@@ -10,6 +10,7 @@ import attrs
 from conformance import frames
 from conformance.answers import Answer
 from conformance.expected import ExpectedFailure
+from conformance.general_plugins import CHECK as PLUGINS
 from conformance.isolation import Opening
 from conformance.isolation.client import Ran
 from conformance.model import IMPORTABLE, Check, CheckResult, Finding, Level, Outcome
@@ -172,6 +173,12 @@ class Runner:
                 how = "could not judge" if answer.outcome is Outcome.ERROR else "failed"
                 text = f"{cause} {how}" if cause == need else f"{cause} failed, and {need} needs it"
                 return Answer(Outcome.NOT_RUN, reason=text, details={"cause": cause})
+        if check.after_plugins and self._plugins_failed():
+            return Answer(
+                Outcome.NOT_RUN,
+                reason=f"{PLUGINS} failed, and an engine runs them before it comes to this",
+                details={"cause": PLUGINS},
+            )
         if check.where == "fresh" and not self.source.importable_by_name:
             return Answer(
                 Outcome.SKIPPED,
@@ -179,6 +186,12 @@ class Runner:
                 "to run it: move the class into a module",
             )
         return None
+
+    def _plugins_failed(self) -> bool:
+        """Say whether a general plugin of the platform's is broken, unexpectedly."""
+        if PLUGINS not in self.checks or PLUGINS in self.expected:
+            return False
+        return self.answer(PLUGINS).outcome is Outcome.FAIL
 
     def _blames_others(self, need: str, answer: Answer, check: Check) -> bool:
         """Say whether a failed prerequisite is about members that the check does not call."""

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 from conformance.checks._scenes import spell
 from conformance.context import locate
+from conformance.engines import own_points
 from conformance.engines.scenery import Scenery
 
 _HERE: Final = str(Path(__file__).parent)
@@ -37,15 +38,14 @@ def own_detectors(
         Their values by name, the top-level packages that the same distributions ship, and `file:line` of
         each in its distribution's metadata.
     """
-    home = _home(module)
+    home = own_points.home(module)
     found: dict[str, str] = {}
     shipped: set[str] = set()
     places: dict[str, str] = {}
     for point in importlib.metadata.entry_points(group=scenery.group):
         if known.get(point.name) != point.value:
             continue
-        target = point.value.partition(":")[0].strip()
-        if f"{target}.".startswith(f"{home}.") or _ships(point, module):
+        if own_points.leads_into(home, point.value) or own_points.ships(point.dist, module):
             found[point.name] = point.value
             places[point.name] = _written(point)
             files = point.dist.files or () if point.dist is not None else ()
@@ -75,39 +75,6 @@ def _written(point: importlib.metadata.EntryPoint) -> str:
     except OSError:
         return ""
     return next((f"{file}:{number}" for number, line in enumerate(lines, 1) if point.value in line), "")
-
-
-def _home(module: str) -> str:
-    """The outermost package of a module that belongs to one distribution: namespace packages are shared."""
-    parts = module.split(".")
-    for count in range(1, len(parts)):
-        name = ".".join(parts[:count])
-        try:
-            spec = importlib.util.find_spec(name) if count == 1 else _beside(name)
-        except (ImportError, ValueError, AttributeError):
-            return parts[0]
-        if spec is None or spec.origin is not None:
-            return name
-    return module
-
-
-def _beside(name: str) -> importlib.machinery.ModuleSpec | None:
-    """A module's spec, found without importing its parents' code: they are namespaces."""
-    parent = importlib.import_module(name.rpartition(".")[0])
-    return importlib.machinery.PathFinder.find_spec(name, parent.__path__)
-
-
-def _ships(point: importlib.metadata.EntryPoint, module: str) -> bool:
-    """Say whether the distribution of an entry point is the one that has the platform's module."""
-    dist = point.dist
-    if dist is None:
-        return False
-    path = module.replace(".", "/")
-    files = {str(one) for one in dist.files or ()}
-    if f"{path}.py" in files or f"{path}/__init__.py" in files:
-        return True
-    name = (dist.name or "").replace("-", "_").replace(".", "_").lower()
-    return bool(name) and name == module.partition(".")[0].lower()
 
 
 def load(value: str, group: str) -> Any:

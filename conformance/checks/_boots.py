@@ -156,14 +156,17 @@ def booted(ctx: CheckContext, layout: str) -> Booted:
             f"an engine does not run over stand-ins ({', '.join(in_place())})",
             "run the kit without --conformance-stub where the modules themselves are installed",
         )
-    run = Booted(ctx, layout, _boot(ctx, layout, ctx.platform_cls.__module__, ctx.platform_cls.__qualname__))
+    module, qualname, general = ctx.platform_cls.__module__, ctx.platform_cls.__qualname__, ctx.plugins.to_run
+    run = Booted(ctx, layout, _boot(ctx, layout, module, qualname, general))
     ctx.details["engine_seconds"] = {layout: run.boot.seconds}
     if run.boot.ended not in ("answered", "lingered") or run.error:
         raise blame(run)
     return run
 
 
-def _boot(ctx: CheckContext, layout: str, module: str, qualname: str) -> Boot:
+def _boot(
+    ctx: CheckContext, layout: str, module: str, qualname: str, general: Sequence[Sequence[str]]
+) -> Boot:
     plan = ctx.adapter.boot(layout)
     settings = {
         "engine": ctx.adapter.name,
@@ -173,6 +176,7 @@ def _boot(ctx: CheckContext, layout: str, module: str, qualname: str) -> Boot:
         "qualname": qualname,
         "seconds": plan.seconds,
         "environment": dict(plan.environment),
+        "general": [list(one) for one in general],
     }
     timeout = 2 * plan.seconds + _FOR_WATCHING
     return Boot(**ctx.fresh("conformance.engines.boot:run", settings, timeout=timeout, shared=True))
@@ -460,7 +464,7 @@ def _unexplained(run: Booted) -> Exception:
     """Nothing of the platform is to be seen: ask whether the engine runs here at all."""
     plan = run.ctx.adapter.boot(run.layout)
     module, _, qualname = plan.control.partition(":")
-    control = Booted(run.ctx, run.layout, _boot(run.ctx, run.layout, module, qualname))
+    control = Booted(run.ctx, run.layout, _boot(run.ctx, run.layout, module, qualname, ()))
     if control.boot.ended != "answered" or control.error:
         return Skip(
             f"the engine does not run here {run.how}, nor does it on its own {qualname}: {_summary(control)}",

@@ -1,4 +1,4 @@
-"""Activation: a detector only looks; importing and calling it leaves the process as it was."""
+"""Activation: a detector only looks and leaves the process as it was; a general plugin runs to its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any, Final
 from conformance.checks._shown import TIMEOUT, activations, need_detectors, raise_all, shown
 from conformance.context import CheckContext
 from conformance.engines.scenery import SCENERY
-from conformance.model import Finding
+from conformance.general_plugins import CHECK
+from conformance.model import Finding, Skip, Unsupported, Violation
+from conformance.places import quoted
 from conformance.registry import check
 
 _DETECTOR: Final = "detection.detector"
@@ -160,6 +162,45 @@ def environment(ctx: CheckContext) -> None:
                 )
             )
     raise_all(findings)
+
+
+@check(
+    CHECK,
+    group="resolution",
+    after_plugins=False,  # it says what came of them when they were tried
+    why="Every process of every engine runs them before it comes to the device, also on machines of others: one "
+    "that fails leaves the device unknown, or ends the process.",
+    hint="Let `python -c 'import m; m.function()'` work in a fresh interpreter, with the module and the function of the "
+    "entry point.",
+)
+def general(ctx: CheckContext) -> None:
+    """The general plugins that the platform's distribution publishes run to their end, once the platform is there."""
+    if ctx.adapter.in_tree(ctx.platform_cls):
+        raise Unsupported("the engine ships the platform, and no general plugin with it")
+    if ctx.stubs:
+        raise Unsupported(f"no general plugin runs while stand-ins take the place of {', '.join(ctx.stubs)}")
+    points, trial = ctx.plugins.points, ctx.plugins.trial
+    if not points:
+        raise Unsupported("no installed distribution that ships the platform publishes a general plugin")
+    ctx.details["general_plugins"] = [value for _, value in points]
+    if trial.lacks:
+        raise Skip(
+            f"the general plugin {trial.plugin} needs what is not here: {trial.lacks}",
+            "install it, or run the kit where it is",
+        )
+    if trial.plugin:
+        raise Violation(
+            Finding(
+                contract_says="A general plugin returns, in each process of the engine, in moments: it neither raises "
+                "nor ends the process.",
+                platform_did=f"run after the platform was there, in a process of its own, the general plugin "
+                f"{trial.plugin} {trial.did}{quoted(trial.place)}",
+                member=trial.plugin,
+                location=trial.place or trial.plugin,
+                hint="Change that line. Where the plugin cannot do its work on this machine, let it log that and return: "
+                "engines run it on every machine that has the distribution.",
+            )
+        )
 
 
 def _is_lost(old: str | None, new: str | None) -> bool:

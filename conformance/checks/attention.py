@@ -301,10 +301,12 @@ RULES: Final = (
     ),
     Rule(
         "stale-blocks",
-        "What is not a token of a request is not read into its result: the cache may hold NaN there, and table entries "
-        "beyond a request's blocks any block.",
+        "What is not a token of a request is not read into its result. To show that, the kit fills the cache with NaN "
+        "before the first step, as fresh memory may hold it, and lets table entries beyond a request's blocks name any "
+        "block.",
         "A fresh cache is memory as it comes, and 0 * NaN is NaN: masking the weight is not enough.",
-        "Mask the loaded keys and values too (`masked_fill`, or a masked load), or read `seq_lens` tokens only.",
+        "Mask the loaded keys and values too (`masked_fill`, or a masked load), not the scores or weights alone; or read "
+        "`seq_lens` tokens only.",
         BATCHES,
         _stale,
     ),

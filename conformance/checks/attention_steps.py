@@ -188,9 +188,16 @@ def _judge_place(driver: Driver, blocks: int | None, changed: torch.Tensor, bloc
     rest = [one for one in range(changed.dim()) if one != blocks]
     touched = [index for index, hit in enumerate(changed.any(dim=rest)) if bool(hit)] if rest else []
     if touched != [block]:
-        raise _misplaced(
-            driver, f"a token of {where}, changed the blocks {', '.join(map(str, touched))} of the cache"
+        others = [str(one) for one in touched if one != block]
+        did = (
+            f"changed {_listed(others)} of the cache, which {'is' if len(others) == 1 else 'are'} not its own"
         )
+        own = "" if block in touched else f", and nothing in block {block}"
+        raise _misplaced(driver, f"a token of {where}, {did}{own}")
+
+
+def _listed(blocks: list[str]) -> str:
+    return f"block {blocks[0]}" if len(blocks) == 1 else f"the blocks {', '.join(blocks)}"
 
 
 def _misplaced(driver: Driver, did: str) -> Violation:

@@ -141,6 +141,12 @@ def join(
         return cls(cpu_group, device=device, device_group=device_group, unique_name=name), device
 
 
+_LEAVES: Final = (
+    "Raise an exception where it cannot go on: no `os._exit`, no exit and no crash of the library. The other ranks wait "
+    "for one that is gone, and nobody is told why."
+)
+
+
 def judge_ends(
     ctx: CheckContext, cls: type, ends: Sequence[Ended], method: str, says: str, hint: str
 ) -> None:
@@ -166,7 +172,9 @@ def judge_ends(
             method,
             says=says,
             did=f"{did}, in {one.doing}" if not one.hung else did,
-            hint=hint
+            hint=_LEAVES
+            if one.died
+            else hint
             if not one.hung
             else "Let every rank take part in the same operations in the same order, and wait for what it has started: "
             "look at ranks that return early, and at a tag, a peer or a group that the others do not use.",
@@ -260,7 +268,10 @@ _OPERATIONS: Final[tuple[tuple[str, str, Callable[[int, Any], list[Case]], str, 
         all_gather,
         "`all_gather` joins the tensors of all ranks along `dim`, in the order of the ranks, on every rank.",
         "Logits are joined so over the vocabulary: in another order each token gets another's score.",
-        "Gather into one tensor a rank and `torch.cat(parts, dim=dim)`; a negative dim counts from the end.",
+        (
+            "Gather into one tensor a rank and `torch.cat(parts, dim=dim)`; a negative dim counts from the end, and without "
+            "one it is -1."
+        ),
     ),
     (
         "reduce-scatter",
@@ -391,7 +402,10 @@ def _wrong(case: Case, got: Sequence[Called]) -> str:
         if right is None:
             continue
         if one.shape != tuple(right.shape) or one.dtype != str(right.dtype):
-            return f"rank {rank} got {list(one.shape or ())} in {one.dtype}, expected {list(right.shape)} in {right.dtype}"
+            return (
+                f"rank {rank} got {list(one.shape or ())} in {one.dtype}, expected {list(right.shape)} in {right.dtype}"
+                f"{_looks(case, got)}"
+            )
         if one.values != numbers(right):
             return (
                 f"rank {rank} got {short(one.values[:6])}, expected {short(numbers(right)[:6])}"

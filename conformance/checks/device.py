@@ -56,7 +56,7 @@ _FACTS: Final = (
 )
 def facts(ctx: CheckContext) -> None:
     """Name, identifier, units and bus ids of device 0 have their documented types."""
-    ctx.need_device()
+    ctx.need_device(memory=False)
     judge(ctx, _FACTS)
 
 
@@ -71,7 +71,7 @@ def facts(ctx: CheckContext) -> None:
 )
 def memory(ctx: CheckContext) -> None:
     """Total memory is a positive number of bytes, and the use of it is between 0 and that."""
-    ctx.need_device()
+    ctx.need_device(memory=False)
     member = "get_device_total_memory"
     says = f"`{member}(0)` gives the memory of the device in bytes, a positive int."
     hint = (
@@ -151,7 +151,7 @@ def set_device(ctx: CheckContext) -> None:
 
     import torch
 
-    ctx.need_device()
+    ctx.need_device(memory=False)
     member = "set_device"
     target = torch.device(ctx.platform.device_type, 0)
     says = f"`{member}({target!r})` binds the process to the device, from any thread."
@@ -176,7 +176,7 @@ def process_group(ctx: CheckContext) -> None:
 
     from torch import distributed
 
-    ctx.need_device()
+    ctx.need_device(memory=False)
     member = "stateless_init_device_torch_dist_pg"
     backend: str = ctx.attribute("dist_backend")
     if not ctx.overridden(member):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from conformance.checks import _configs, _watch
 from conformance.checks._runtime import Runtime, initialised
 from conformance.checks._shown import TIMEOUT, Shown, raise_all, shown
-from conformance.context import CheckContext
-from conformance.model import IMPORTABLE, Finding, NotRun, Skip, Unsupported
+from conformance.context import CheckContext, locate
+from conformance.general_plugins import CHECK as PLUGINS
+from conformance.model import IMPORTABLE, Finding, NotRun, Skip, Unsupported, Violation
+from conformance.places import quoted
 from conformance.registry import check
 
 _QUESTIONS: Final = (
@@ -84,9 +87,44 @@ def by_import(ctx: CheckContext) -> None:
 
 
 @check(
+    "device.untouched-by-plugins",
+    group="device",
+    needs=(PLUGINS, "device.untouched-by-import"),
+    after_plugins=False,  # it says what was seen when they were tried
+    why="General plugins run in every process, the front end among them, before workers exist.",
+    hint="Register there what is needed, and leave the runtime to the worker's init_device.",
+)
+def by_plugins(ctx: CheckContext) -> None:
+    """The general plugins that the platform's distribution publishes initialise no device runtime."""
+    if not ctx.plugins.points:
+        raise Unsupported("the platform comes with no general plugin")
+    did, place = _did({"runtime": ctx.plugins.trial.started})
+    if did:
+        values = ", ".join(value for _, value in ctx.plugins.points)
+        raise Violation(
+            Finding(
+                contract_says=_SAYS,
+                platform_did=f"while the general plugins ran ({values}), {did}{quoted(place)}",
+                member=ctx.plugins.points[0][1],
+                location=place or _place_of(*ctx.plugins.points[0]) or ctx.plugins.points[0][1],
+                hint="Let the plugin register the device and its ops without asking the device for anything; what "
+                "needs the runtime belongs into the worker's init_device.",
+            )
+        )
+
+
+def _place_of(name: str, value: str) -> str:
+    """`file:line` of the function of an entry point, which has been imported before; empty where it cannot be seen."""
+    try:
+        return locate(importlib.metadata.EntryPoint(name, value, "").load())
+    except (Exception, SystemExit):
+        return ""
+
+
+@check(
     "device.untouched-by-hooks",
     group="device",
-    needs=("config.plain", "device.untouched-by-import"),
+    needs=("config.plain", "device.untouched-by-import", "device.untouched-by-plugins"),
     why="The config hooks run in the front end, before workers exist.",
     hint="Decide from the config, a management library or the environment; open the runtime in the worker.",
 )
@@ -122,7 +160,12 @@ def by_hooks(ctx: CheckContext) -> None:
     "device.untouched-by-questions",
     group="device",
     severity="should",
-    needs=("platform.instantiable", "members.kinds", "device.untouched-by-import"),
+    needs=(
+        "platform.instantiable",
+        "members.kinds",
+        "device.untouched-by-import",
+        "device.untouched-by-plugins",
+    ),
     per_member=False,
     why="The front end asks for name and memory before ranks are bound: a runtime that opens there opens the "
     "same device in every rank.",

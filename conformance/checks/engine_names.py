@@ -172,6 +172,7 @@ def _half_imported() -> Generator[None]:
 @check(
     "members.while-importing",
     group="identity",
+    after_plugins=False,  # which an engine runs once it has been imported
     per_member=True,
     needs=("members.kinds", "members.engine-calls"),
     why="The engine asks while its own modules are being imported; what needs more of them fails its import.",

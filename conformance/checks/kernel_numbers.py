@@ -72,7 +72,7 @@ class Kernel:
         function: Any = inspect.unwrap(self.function)
         return Violation(
             Finding(
-                contract_says=says,
+                contract_says=says.format(kernel=self.name),
                 platform_did=did,
                 member=f"{self.hook} → {self.name}",
                 location=place or locate(function) or self.name,
@@ -146,9 +146,9 @@ def _off(got: Sequence[Any], right: Sequence[torch.Tensor], problem: Problem, dt
         if not isinstance(one, torch.Tensor):
             return f"it gave {short(one)}, expected a tensor"
         if one.shape != other.shape:
-            return f"it gave {list(one.shape)}, expected {list(other.shape)}"
+            return f"it gave another shape, {list(one.shape)}, expected {list(other.shape)}"
         if not problem.changes and one.dtype is not dtype:
-            return f"it gave {one.dtype}, expected {dtype}"
+            return f"it gave another dtype, {one.dtype}, expected {dtype}"
         bound = within * (1 + other.abs())
         gap = (one.double().cpu() - other).abs().nan_to_num(nan=float("inf"))
         if bool((gap <= bound).all()):
@@ -162,11 +162,22 @@ def _off(got: Sequence[Any], right: Sequence[torch.Tensor], problem: Problem, dt
             ),
             "",
         )
+        what = (
+            f"it left other values in {_filled(problem, number)}"
+            if problem.changes
+            else "it gave other values"
+        )
         return (
-            f"element {at} is {float(one.flatten()[at]):.5g}, expected {float(other.flatten()[at]):.5g}; "
+            f"{what}: element {at} is {float(one.flatten()[at]):.5g}, expected {float(other.flatten()[at]):.5g}; "
             f"{int((gap > bound).sum())} of {gap.numel()} are off{f'; it looks as if {looks}' if looks else ''}"
         )
     return f"it gave {len(got)} results, expected {len(right)}" if len(got) != len(right) else ""
+
+
+def _filled(problem: Problem, number: int) -> str:
+    """Which argument a kernel has to fill, by the name that the core kernel has for it."""
+    names, _ = PROBLEMS[problem.words.partition(" ")[0]]
+    return f"its argument `{names[problem.changes[number]]}`"
 
 
 def _alike(one: torch.Tensor, other: torch.Tensor, bound: torch.Tensor) -> bool:
@@ -206,7 +217,7 @@ def ir_ops(ctx: CheckContext) -> None:
     importlib.import_module(_IR_OPS)
     from platform_abc.components.kernels import IR_OPS, NATIVE
 
-    says = f"What `{_IR}` registers for an IR op computes what the engine's native implementation computes."
+    says = f"What `{_IR}` registers for an IR op, {{kernel}}, computes what the engine's native implementation does."
     hint = "Compute in float32, for every shape and stride; or give `supports`, which says what is taken."
     ctx.ask(_IR, contract_says=says, hint=hint)
     chosen: list[tuple[Kernel, Callable[[Any], Iterator[Problem]]]] = []
@@ -239,7 +250,7 @@ def overrides(ctx: CheckContext) -> None:
         importlib.import_module(_CORES)
     from platform_abc.components.kernels import KERNELS
 
-    says = f"What `{_OVERRIDES}` registers computes what the core kernel of that name computes."
+    says = f"What `{_OVERRIDES}` registers for the kernel {{kernel}} computes what the core kernel {{kernel}} computes."
     hint = "Look at the core kernel's docstring for its arguments, what it fills, and what padding is."
     ctx.ask(_OVERRIDES, contract_says=says, hint=hint)
     chosen: list[tuple[Kernel, Callable[[Any], Iterator[Problem]]]] = []

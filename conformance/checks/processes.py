@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any, Final
 
-from conformance import stubs
+from conformance import general_plugins, stubs
 from conformance.checks import _configs
 from conformance.checks._deep import deep_text
 from conformance.context import ApartFailed, CheckContext, describe, kind_of, locate, short, spell
@@ -202,6 +202,7 @@ def as_worker(
     config: str,
     environment: dict[str, str | None],
     with_worker: bool,
+    plugins: list[list[str]],
 ) -> dict[str, Any]:
     """In a fresh interpreter: receive the pickled config, then say what the platform answers here.
 
@@ -214,6 +215,7 @@ def as_worker(
         config: the pickled config, in base64.
         environment: what the hooks changed of the environment, which a worker inherits.
         with_worker: also make the worker that the config names.
+        plugins: name and value of the general plugins that the platform's distribution publishes.
 
     Returns:
         The answers by question, and `later`, those after the worker's own module was imported; or `failed`,
@@ -236,6 +238,7 @@ def as_worker(
     except (Exception, SystemExit) as error:
         return {"failed": doing, "error": describe(error)}
     with engine_adapter.active(platform):
+        general_plugins.run(plugins)
         try:
             received = pickle.loads(base64.b64decode(config))
         except (Exception, SystemExit) as error:
@@ -264,6 +267,7 @@ def _place_of_worker(ctx: CheckContext, config: Any) -> str:
     group="resolution",
     needs=("config.picklable", "config.class-state", "identity.device-type", "members.kinds"),
     where="fresh",
+    after_plugins=True,
     why="A worker that answers otherwise than the front end loads other kernels than were planned for.",
     hint="Let every answer follow from the class, the config and the environment.",
 )
@@ -293,6 +297,7 @@ def worker_agrees(ctx: CheckContext) -> None:
         payload,
         {name: os.environ.get(name) for name in moved},
         f"{_WORKER}(…)" in here,
+        [list(one) for one in ctx.plugins.to_run],
     )
     if "failed" in there:
         raise ctx.fail(

@@ -222,8 +222,8 @@ def dense(ctx: CheckContext) -> None:
             raise layer.fail(
                 "apply",
                 says,
-                f"in {layer.dtype} the result is off by {gap:.0%} of its size; {_ALLOWED:.0%} is more than four bits a weight "
-                f"lose{_looks(got, exact)}",
+                f"in {layer.dtype} the result differs by {gap:.0%} of its size from that of the weight itself, where up to "
+                f"{_ALLOWED:.0%} is taken for rounding{_looks(got, exact) or _NO_FACTOR}",
                 hint,
             )
         again = layer.applied(stored, None)
@@ -278,24 +278,33 @@ def _judge_others(layer: Layer, stored: Any, weight: torch.Tensor) -> None:
         ("the second of two layers", layer.x(), other, second),
     ):
         exact = x.double().cpu() @ dense_weight.double().cpu().T
-        gap = _relative(layer.applied(kept, None, x), exact)
+        got = layer.applied(kept, None, x)
+        gap = _relative(got, exact)
         if not gap <= _ALLOWED:
             raise layer.fail(
                 "apply",
                 "A quantised layer gives what it gives unquantised, for any number of tokens, beside other layers.",
-                f"in {layer.dtype}, for {words}, the result is off by {gap:.0%} of its size; for seven tokens of one layer "
-                "it is right",
+                f"in {layer.dtype}, for {words}, the result differs by {gap:.0%} of its size from that of the weight "
+                f"itself; for seven tokens of one layer it is right{_looks(got, exact)}",
                 "Look at the kernel that is chosen for this number of tokens, at strides, and at what is kept on the class.",
             )
+
+
+_NO_FACTOR: Final = "; neither one factor for all of it nor one for each output explains it"
 
 
 def _looks(got: torch.Tensor, exact: torch.Tensor) -> str:
     factor = float((got * exact).sum() / (exact * exact).sum())
     if abs(factor) > 1e-6 and _relative(got / factor, exact) <= _ALLOWED:
-        return f"; all of it is {factor:.3g} times what is right"
+        return f"; one factor explains it: all of it is {factor:.3g} times what is right"
     by_row = ((got * exact).sum(0) / (exact * exact).sum(0)).nan_to_num(nan=1.0)
-    if _relative(got / by_row, exact) <= _ALLOWED:
-        return f"; each output has a factor of its own, from {float(by_row.min()):.3g} to {float(by_row.max()):.3g}"
+    if (
+        len(got) > 1 and _relative(got / by_row, exact) <= _ALLOWED
+    ):  # of one token any result has such factors
+        return (
+            f"; one factor for each output explains it: they are {float(by_row.min()):.3g} to {float(by_row.max()):.3g} "
+            "times what is right"
+        )
     return ""
 
 

@@ -18,6 +18,8 @@ _NEEDS: Final = (*STARTED, "attention.batch", "worker.steps", "worker.chunks")
 _SAYS: Final = (
     "What a request has computed so far is what its step says: `num_computed_tokens`, in `block_ids`."
 )
+_ANEW: Final = "when request 'again' was restarted after its blocks had gone to others (all its tokens anew, in other blocks)"
+_IN_ITS_PLACE: Final = "after request 'again' had given its blocks to this one and was restarted in others: in the next step of this one"
 _HINT: Final = "Keep nothing of a request by its name from one step to the next; or replace it by what the next step says."
 
 
@@ -43,17 +45,24 @@ def restarts(ctx: CheckContext) -> None:
     others = {"beside": ([8, 1, 6], [9]), "third": ([2, 4], [3])}
     driver.step([(name, tokens, 0, blocks) for name, (tokens, blocks) in others.items()])
     got = driver.step([("again", text, 0, [7, 4])])
-    _judge(driver, "again", text, got["again"], "computed anew in other blocks, as after a full cache")
+    _judge(driver, "again", text, got["again"], _ANEW)
     text.append(got["again"])
     got = driver.step([(name, [30], len(tokens), blocks) for name, (tokens, blocks) in others.items()])
     for name, (tokens, _) in others.items():
-        when = "in a block that another request has had before it was computed anew elsewhere"
-        _judge(driver, name, [*tokens, 30], got[name], when)
+        _judge(driver, name, [*tokens, 30], got[name], _IN_ITS_PLACE)
     got = driver.step([("again", text[-1:], len(text) - 1, [7, 4])])
-    _judge(driver, "again", text, got["again"], "one step after it was computed anew in other blocks")
+    _judge(
+        driver, "again", text, got["again"], "one step after request 'again' was restarted in other blocks"
+    )
     other = [40, 41, 42]
     got = driver.step([("again", other, 0, [11])])
-    _judge(driver, "again", other, got["again"], "as a new request, which has the name of one that has ended")
+    _judge(
+        driver,
+        "again",
+        other,
+        got["again"],
+        "in the first step of a new request that has the name of one that has ended",
+    )
 
 
 def _judge(driver: Driver, name: str, tokens: Sequence[int], got: int, when: str) -> None:

@@ -325,6 +325,10 @@ class Adapter(Protocol):
         """`module:function` of every detector known here, by name; reads metadata, imports nothing."""
         ...
 
+    def allows_plugin(self, name: str) -> bool:
+        """Say whether the user lets a plugin of this name in, by the engine's own variable."""
+        ...
+
     def detect(self) -> str:
         """`module:function` that resolves in a *fresh* interpreter and returns `Detection` as a dict.
 

@@ -60,6 +60,7 @@ class Plan:
         qualname: of the class in its module.
         seconds: after which the run is ended if nothing computes any more; twice as many are the end anyway.
         environment: variables beside those of every child; None for one that has to be absent.
+        general: name and value of the general plugins that the platform's distribution publishes.
         patience: seconds for which a front end may go on without one of its processes, and that it may take
             to end once its engine is closed.
     """
@@ -71,6 +72,7 @@ class Plan:
     qualname: str
     seconds: float
     environment: Mapping[str, str | None]
+    general: Sequence[Sequence[str]] = ()
     patience: float = 20.0
 
 
@@ -185,7 +187,12 @@ class _Watch:
         site = self.folder / "site"
         site.mkdir()
         plugin_boot.install(site)
-        spec = {"engine": self.plan.engine, "module": self.plan.module, "qualname": self.plan.qualname}
+        spec = {
+            "engine": self.plan.engine,
+            "module": self.plan.module,
+            "qualname": self.plan.qualname,
+            "general": self.plan.general,
+        }
         path = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
         env: dict[str, str | None] = {
             **os.environ,

@@ -33,7 +33,7 @@ _SCANNED: Final = (("reference_engine", "*.py"), ("platforms", "device_facts.py"
 """Packages and names of files that ask a platform: the engine, and what its command `devices` shows."""
 
 _DETECT: Final = "conformance.engines.native:resolve_here"
-_FEATURES: Final = ("with ", "world size", "as the worker wants")
+_FEATURES: Final = ("with ", "as the worker wants")
 """How the timeline's conditions begin where a hook is no part of every run."""
 
 
@@ -180,6 +180,13 @@ class NativeAdapter:
         }
         found.update({plugin.name: plugin.value for plugin in discover([PLATFORM_PLUGINS_GROUP])})
         return found
+
+    def allows_plugin(self, name: str) -> bool:
+        """Say whether `PLATFORM_ABC_PLUGINS` is unset or has the name."""
+        from platform_abc import envs
+
+        allowed = envs.allowed_plugins()
+        return allowed is None or name in allowed
 
     def detect(self) -> str:
         """Return the function that resolves `platforms.current_platform` in a fresh interpreter."""

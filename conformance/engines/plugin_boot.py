@@ -18,7 +18,7 @@ import conformance
 from conformance.engines.hooks_boot import note, told, watch, watch_errors
 
 SPEC: Final = "CONFORMANCE_BOOT_PLATFORM"
-"""Holds, as JSON, the module, the class and the engine."""
+"""Holds, as JSON, the module, the class, the engine, and name and value of the vendor's general plugins."""
 
 NAME: Final = "conformance_boot"
 MODULE: Final = "conformance_boot_plugin"
@@ -63,35 +63,32 @@ def install(folder: Path) -> None:
 def detect() -> str:
     """Answer with the platform under test, after the vendor's own detectors have been asked."""
     note("detector", "step")
-    for index in range(len(GROUPS)):
-        for detector in _vendors(index, 0):
-            _run(detector)
+    for detector in _detectors():
+        _run(detector)
     return f"{MODULE}.Platform"
 
 
 def general() -> None:
-    """Run the vendor's own general plugins, which the filter by names keeps out."""
-    for index in range(len(GROUPS)):
-        for plugin in _vendors(index, 1):
-            _run(plugin)
+    """Run the general plugins of the vendor's distribution, which the filter by names keeps out."""
+    for name, value in json.loads(os.environ[SPEC])["general"]:
+        _run(importlib.metadata.EntryPoint(name, value, ""))
     note("general plugins", "step")
 
 
 def _run(point: importlib.metadata.EntryPoint) -> None:
-    """Run one entry point; engines log what it raises and go on."""
+    """Run one entry point; what it raises has been told by the check of it."""
     try:
         point.load()()
     except Exception as error:
         note(point.value, "plugin raised", **told(error))
 
 
-def _vendors(engine: int, kind: int) -> Iterator[importlib.metadata.EntryPoint]:
-    """The entry points that lie in the package of the platform under test."""
-    spec = json.loads(os.environ[SPEC])
+def _detectors() -> Iterator[importlib.metadata.EntryPoint]:
+    """The detectors that lie in the package of the platform under test."""
+    spec: dict[str, Any] = json.loads(os.environ[SPEC])
     top = str(spec["module"]).partition(".")[0]
-    if (spec["engine"] == "vllm") is not (engine == 1):
-        return
-    for point in importlib.metadata.entry_points(group=GROUPS[engine][kind]):
+    detectors, _ = GROUPS[1 if spec["engine"] == "vllm" else 0]
+    for point in importlib.metadata.entry_points(group=detectors):
         if point.name != NAME and point.value.partition(":")[0].partition(".")[0] == top:
             yield point
 

@@ -24,6 +24,7 @@ class Scenery:
 
     Args:
         group: the entry-point group of its platform plugins.
+        general: the group of its general plugins, which it runs once in every process after the platform.
         interface: the module that a platform derives from and that resolves the current one.
         tops: its top-level packages, and those that its own import always brings with it.
         held: where the resolved platform is held, a global of `interface`.
@@ -40,6 +41,7 @@ class Scenery:
     """
 
     group: str
+    general: str
     interface: str
     tops: tuple[str, ...]
     held: str
@@ -144,6 +146,7 @@ _EARLY: Final = (
 SCENERY: Final = {
     "native": Scenery(
         group="platform_abc.platform_plugins",
+        general="platform_abc.general_plugins",
         interface="platforms",
         tops=("platform_abc", "platforms", "reference_engine"),
         held="current_platform",
@@ -158,6 +161,7 @@ SCENERY: Final = {
     ),
     "vllm": Scenery(
         group="vllm.platform_plugins",
+        general="vllm.general_plugins",
         interface="vllm.platforms",
         tops=("vllm",),
         held="_current_platform",

@@ -144,6 +144,10 @@ class VllmAdapter:
         """The installed platform plugins that the user allows."""
         return vllm_environment.out_of_tree_detectors()
 
+    def allows_plugin(self, name: str) -> bool:
+        """Say whether the user's `VLLM_PLUGINS` lets it in."""
+        return vllm_environment.allows_plugin(name)
+
     def detect(self) -> str:
         """The resolution of vLLM itself, with the user's variables back in place."""
         return f"{vllm_detection.__name__}:{vllm_detection.detect.__name__}"

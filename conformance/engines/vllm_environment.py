@@ -142,10 +142,14 @@ def _read(path: Path) -> str:
 
 def out_of_tree_detectors() -> dict[str, str]:
     """Return `module:function` of each installed platform plugin that the user allows, by name."""
-    allowed = users_choice("VLLM_PLUGINS")
-    names = None if allowed is None else allowed.split(",")
     return {
         point.name: point.value
         for point in importlib.metadata.entry_points(group=PLUGIN_GROUP)
-        if names is None or point.name in names
+        if allows_plugin(point.name)
     }
+
+
+def allows_plugin(name: str) -> bool:
+    """Say whether the user lets a plugin of this name in, whatever the kit itself has set."""
+    allowed = users_choice("VLLM_PLUGINS")
+    return allowed is None or name in allowed.split(",")

@@ -355,6 +355,7 @@ def _death(phase: str, target: Target, died: ChildDied) -> Opening:
     what = {
         "engine": "importing the engine",
         "stubs": "trying whether a module of --conformance-stub imports",
+        "plugins": "running the general plugins of the platform's distribution",
     }.get(phase, "starting a child interpreter")
     return Opening("error", f"{what} failed: the process {died}", output=died.output)
 

@@ -18,13 +18,14 @@ from typing import Any, Final
 
 import attrs
 
-from conformance import stubs
+from conformance import general_plugins, stubs
 from conformance.answers import Answer, to_json
 from conformance.catalogue import checks_of
 from conformance.context import CheckContext, locate
 from conformance.engines import adapter, choose, guess
 from conformance.engines.base import Adapter
 from conformance.facts import device_facts
+from conformance.general_plugins import GeneralPlugins
 from conformance.isolation import reaper, slots, tampering
 from conformance.isolation.call import describe
 from conformance.isolation.copies import hand_out, listen
@@ -164,12 +165,14 @@ class Session:
         adapter: of its engine.
         starter: of fresh interpreters.
         checks_from: the module that has the checks, or None for the kit's own.
+        plugins: the general plugins of its distribution, and what came of trying them.
     """
 
     cls: type
     adapter: Adapter
     starter: Starter
     checks_from: str | None
+    plugins: GeneralPlugins = attrs.field(factory=GeneralPlugins)
 
     def is_alone(self, check_id: str) -> bool:
         """Say whether a check may use a device that others cannot use meanwhile.
@@ -184,11 +187,17 @@ class Session:
 
         def work(extend: Extend) -> Message:
             if request["do"] == "facts":
+                with contextlib.suppress(Exception):
+                    CheckContext(
+                        self.cls, self.adapter, self.starter.fresh, plugins=self.plugins
+                    ).run_plugins()
                 return device_facts(self.cls, self.adapter)
             starter = attrs.evolve(self.starter, extend=extend, limit=float(request["limit"]), left=[])
             try:
                 check = checks_of(self.checks_from)[request["id"]]
-                context = CheckContext(self.cls, self.adapter, starter.fresh, left=starter.left)
+                context = CheckContext(
+                    self.cls, self.adapter, starter.fresh, left=starter.left, plugins=self.plugins
+                )
                 return to_json(perform(check, context))
             except Exception as error:
                 told = describe(error)
@@ -241,6 +250,11 @@ def _open(
         _try_out(Forker(Path(boot["scratch"])), before)
         starter = Starter(path, {**original, **variables}, Path(boot["scratch"]), float(boot["limit"]))
         checks_of(boot["checks_from"])
+        plugins = GeneralPlugins()
+        if (
+            not boot["light"] and not made.names
+        ):  # a stand-in that a plugin registers would pass for the device
+            plugins = _tried(channel, boot, cls, chosen)
         return (
             {
                 "opened": "ready",
@@ -249,7 +263,7 @@ def _open(
                 "warnings": said,
                 "stubs": attrs.astuple(made),
             },
-            Session(cls, chosen, starter, boot["checks_from"]),
+            Session(cls, chosen, starter, boot["checks_from"], plugins),
         )
     except UsageProblem as problem:
         return {"opened": "usage", "line": problem.line}, None
@@ -275,6 +289,31 @@ def _try_out(forker: Forker, before: tampering.Whole) -> None:
         ended = forker.run(lambda extend: {"fit": True}, _FOR_TRIAL)
         if ended.died is not None:
             raise RuntimeError(f"a fork {ended.died}")
+
+
+def _tried(channel: Channel, boot: Mapping[str, Any], cls: type, chosen: Adapter) -> GeneralPlugins:
+    """The general plugins of the platform's distribution, tried in a fork; where that is unsafe, here."""
+    points = general_plugins.own(chosen, cls)
+    if not points:
+        return GeneralPlugins()
+    channel.send({"phase": "plugins", "engine": chosen.name})
+    scratch = Path(boot["scratch"])
+    note = scratch / f"general-plugin-{os.getpid()}"
+
+    def task(extend: Extend) -> Message:
+        return general_plugins.try_out(points, cls, chosen, note)
+
+    limit = min(general_plugins.LIMIT, float(boot["limit"]) / 2)
+    if boot["inline"] or not CAN_FORK:
+        ended = run_inline(task, scratch, cls, channel)
+    else:
+        ended = Forker(scratch, thorough=True).run(task, limit)
+    trial = general_plugins.understand(ended.answer, ended.died, cls, note)
+    with contextlib.suppress(OSError):
+        note.unlink()
+    if trial.did and not trial.plugin:
+        return GeneralPlugins()  # there is no instance to run them after, which platform.instantiable says
+    return GeneralPlugins(points, trial)
 
 
 def _tampered(tampered: Tampered) -> Message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -155,11 +156,22 @@ def looks(those: Sequence[Off]) -> str:
     if one.case.rough and not bool(one.got.isfinite().all()):
         return "; it looks as if exponentials of such scores had overflowed, or had all become zero"
     if bool(one.got.isnan().any()):
-        return "; there is NaN in it, which is in the cache only where nothing was stored, or in the output before"
+        return _of_nan(one)
     if not bool(one.got.any()):
         return "; it is zero everywhere"
     other = _of_another(one)
     return f"; it looks as if {other}" if other else ""
+
+
+def _of_nan(one: Off) -> str:
+    """Where NaN in a result can come from."""
+    before = "the output held NaN before the step, and is not written there"
+    if math.isnan(one.case.stale):
+        return (
+            "; the NaN in it comes from the cache, which the kit has filled with NaN on purpose where no token is "
+            f"stored: it was read there and not masked (or else {before})"
+        )
+    return f"; there is NaN in it, which the cache held nowhere; it may be that {before}"
 
 
 def _of_another(one: Off) -> str:

@@ -120,7 +120,7 @@ def all_gather(ranks: int, dtype: torch.dtype) -> list[Case]:
 
     def of(shape: Sequence[int], dim: int, *, said: bool = True) -> Case:
         return Case(
-            f"all_gather({f'dim={dim}' if said else ''}) of {list(shape)} in {dtype}",
+            f"all_gather({f'dim={dim}) of' if said else f'), whose `dim` is {dim} where none is given, of'} {list(shape)} in {dtype}",
             _numbers(ranks, shape, dtype),
             lambda one, given: one.all_gather(given, dim=dim) if said else one.all_gather(given),
             lambda them, rank: _joined(them, dim),
@@ -163,7 +163,8 @@ def reduce_scatter(ranks: int, dtype: torch.dtype) -> list[Case]:
 
     def of(shape: Sequence[int], dim: int, *, said: bool = True) -> Case:
         return Case(
-            f"reduce_scatter({f'dim={dim}' if said else ''}) of {list(shape)} in {dtype}",
+            f"reduce_scatter({f'dim={dim}) of' if said else f'), whose `dim` is {dim} where none is given, of'} {list(shape)} "
+            f"in {dtype}",
             _numbers(ranks, shape, dtype),
             lambda one, given: one.reduce_scatter(given, dim=dim) if said else one.reduce_scatter(given),
             lambda them, rank: _share(_sum(them), ranks, dim, rank),
@@ -199,7 +200,8 @@ def gather(ranks: int, dtype: torch.dtype) -> list[Case]:
 
     def of(shape: Sequence[int], dst: int, dim: int, *, said: bool = True) -> Case:
         return Case(
-            f"gather({f'dst={dst}, dim={dim}' if said else ''}) of {list(shape)} in {dtype}",
+            f"gather({f'dst={dst}, dim={dim}) of' if said else f'), with `dst` {dst} and `dim` {dim} where none are given, of'} "
+            f"{list(shape)} in {dtype}",
             _numbers(ranks, shape, dtype),
             lambda one, given: one.gather(given, dst=dst, dim=dim) if said else one.gather(given),
             lambda them, rank: _joined(them, dim) if rank == dst else None,
@@ -216,7 +218,7 @@ def broadcast(ranks: int, dtype: torch.dtype) -> list[Case]:
 
     def of(shape: Sequence[int], src: int, *, said: bool = True) -> Case:
         return Case(
-            f"broadcast({f'src={src}' if said else ''}) of {list(shape)} in {dtype}",
+            f"broadcast({f'src={src}) of' if said else f'), whose `src` is {src} where none is given, of'} {list(shape)} in {dtype}",
             _numbers(ranks, shape, dtype),
             lambda one, given: one.broadcast(given, src=src) if said else one.broadcast(given),
             lambda them, rank: them[src],

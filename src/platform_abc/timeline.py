@@ -43,7 +43,7 @@ class HookTime:
         kind: step, hook or read.
         least: how often at least, in each of those processes; 0 where `when` is a condition.
         most: how often at most; `None` for any number.
-        when: the condition or the unit, for example `world size above 1` or `once a step`.
+        when: the condition or the unit, for example `with LoRA` or `once a step`.
         may_change: what it may change; empty for nothing.
         note: what follows for who writes the platform.
         layouts: where this line holds.
@@ -274,9 +274,9 @@ TIMELINE: Final[tuple[HookTime, ...]] = (
         WORKERS,
         "get_device_communicator_cls",
         least=0,
-        when="world size above 1, once a group",
+        when="as the worker wants, once a group",
         most=None,
-        note="a wrong name is not seen with one device",
+        note="some workers ask with a single device too, and some do not, so that a wrong name is not seen there",
     ),
     *_reads(
         "device",
@@ -338,9 +338,6 @@ TIMELINE: Final[tuple[HookTime, ...]] = (
         note="in each worker with worker processes, in the engine core with the in-process executor; the "
         "backends are known only now",
     ),
-    *_reads(
-        "cache", CORE, "get_kv_cache_config_builder_cls", "asked once the workers have told what they need"
-    ),
     HookTime(
         "cache",
         CORE,
@@ -348,6 +345,9 @@ TIMELINE: Final[tuple[HookTime, ...]] = (
         least=0,
         may_change="the registry of KV-cache specs",
         note="an exception is fatal",
+    ),
+    *_reads(
+        "cache", CORE, "get_kv_cache_config_builder_cls", "asked once the workers have told what they need"
     ),
     *_reads(
         "config construction again",

@@ -147,7 +147,8 @@ class Vendor:
     def command(self, *args: str, **env: str) -> Ran:
         """Run `platform-abc` in the folder."""
         code = "import sys; from platform_abc._shim import main; sys.exit(main())"
-        library = {"PYTHONPATH": str(self.folder / "lib")}
+        path = filter(None, [str(self.folder / "lib"), os.environ.get("PYTHONPATH")])
+        library = {"PYTHONPATH": os.pathsep.join(path)}
         return self._run([sys.executable, "-P", "-c", code, *args], {**library, **env})
 
     def _run(self, command: list[str], env: dict[str, str]) -> Ran:

@@ -47,7 +47,11 @@ def test_check_works_beside_a_folder_conformance(vendor: Vendor) -> None:
         (["check", "--timeout"], "requires an argument"),
         (["chekc"], "No such command"),
         (["list", "--level", "deep"], "'deep' is no level"),
-        (["list", "--select", "nothing.*"], "no check collected"),
+        (["list", "--select", "nothing.*"], "no id matches --select nothing.*; see platform-abc list"),
+        (
+            ["check", "acme:AcmePlatform", "--select", "nothing.*"],
+            "no id matches --select nothing.*; see --list",
+        ),
         (["detect", "--engine", "torch"], "unknown engine 'torch'"),
         (["detect", "--timeout", "soon"], "Invalid value for '--timeout'"),
     ],
@@ -87,3 +91,11 @@ def test_detect_prints_the_resolution(vendor: Vendor) -> None:
     assert "platforms.cpu.CpuPlatform" in text.out
     data = vendor.command("detect", "--json", PLATFORM_ABC_TARGET_DEVICE="cpu")
     assert isinstance(json.loads(data.out), dict)
+
+
+def test_check_can_list(vendor: Vendor) -> None:
+    """`check X --list` lists what would run, as a user of pytest's options expects; nothing runs."""
+    ran = vendor.command("check", "acme:AcmePlatform", SHAMS, "--list")
+    assert (ran.code, ran.report) == (0, None), ran.out
+    assert ran.last.endswith(" checks")
+    assert "identity.good" in ran.out

@@ -20,6 +20,7 @@ def _check(
     per_member: bool = False,
     where: Where = "fork",
     timeout: float | None = None,
+    after_plugins: bool = False,
 ) -> Check:
     return Check(
         id=f"test.{name}",
@@ -35,6 +36,7 @@ def _check(
         per_member=per_member,
         where=where,
         timeout=timeout,
+        after_plugins=after_plugins,
     )
 
 
@@ -219,3 +221,28 @@ def test_a_long_chain_of_needs_is_looked_up_in_no_time() -> None:
     runner = _runner(source, *checks)
     runner.begin([one.id for one in checks])
     assert runner.result("test.step39").outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("plugins", "expected", "outcome"),
+    [
+        (Outcome.FAIL, False, Outcome.NOT_RUN),
+        (Outcome.FAIL, True, Outcome.PASS),
+        (Outcome.SKIPPED, False, Outcome.PASS),
+        (Outcome.UNSUPPORTED, False, Outcome.PASS),
+    ],
+)
+def test_what_comes_after_general_plugins_waits_for_them(
+    monkeypatch: pytest.MonkeyPatch, plugins: Outcome, expected: bool, outcome: Outcome
+) -> None:
+    """A broken plugin is one failure; one that its vendor knows, or that lacks a library here, holds nothing back."""
+    monkeypatch.setattr("conformance.runner.PLUGINS", "test.plugins")
+    checks = [_check("plugins"), _check("late", after_plugins=True), _check("early")]
+    finding = Finding("a", "b", "c", "d", "e")
+    findings = (finding,) if plugins is Outcome.FAIL else ()
+    source = _Answers(plugins=Answer(plugins, findings, reason="why"), late=Answer(Outcome.PASS))
+    source.answers["test.early"] = Answer(Outcome.PASS)
+    known = {"test.plugins": ExpectedFailure("known")} if expected else {}
+    runner = Runner({one.id: one for one in checks}, source, Opening("ready"), known)
+    assert runner.result("test.late").outcome is outcome
+    assert runner.result("test.early").outcome is Outcome.PASS

@@ -8,11 +8,17 @@ from tests.mutants.row import Mutant
 
 _LOOKS: Final = ("chip_looks.platform:Looks", "looks")
 _ODD: Final = ("chip_odd.platform:Odd", "odd")
+_REGISTERING: Final = ("chip_registering:Registering", "registering")
 _STEADY: Final = ("chip_steady:Steady", "steady")
 
 
 def _site(name: str, check: str, site: str, twin: tuple[str, str] = _STEADY) -> Mutant:
     return Mutant(name, check, twin[0], site=site, twin_site=twin[1])
+
+
+def _plugin(name: str, check: str, site: str) -> Mutant:
+    """One whose general plugin is at fault, which the process that holds a platform tries."""
+    return Mutant(name, check, _REGISTERING[0], site=site, twin_site=_REGISTERING[1], host=True)
 
 
 ROWS: Final[tuple[Mutant, ...]] = (
@@ -38,6 +44,8 @@ ROWS: Final[tuple[Mutant, ...]] = (
     _site("chip_spawning:Spawning", "activation.process-settings", "spawning", _ODD),
     _site("chip_opening:Opening", "device.untouched-by-import", "opening", _LOOKS),
     _site("chip_cached.platform:Cached", "device.untouched-by-import", "cached", _LOOKS),
+    _plugin("chip_failing:Failing", "activation.general-plugins", "failing"),
+    _plugin("chip_starting:Starting", "device.untouched-by-plugins", "starting"),
     _site("chip_watching:Watching", "import-order.fork-safe", "watching", _ODD),
     Mutant("chip_bare:Bare", "import-order.side-effects", site="bare"),
     Mutant("chip_blocking:Blocking", "import-order.engine-entries", site="blocking"),

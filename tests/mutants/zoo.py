@@ -196,7 +196,7 @@ def request(engine: str, mutant: Mutant, *, twin: bool, depth: Depth) -> dict[st
         "key": f"{name} {site}".strip(),
         "cls": full_name(engine, name),
         "site": site,
-        "host": mutant.host and not twin,
+        "host": mutant.host and (not twin or bool(site)),
         "together": False,
         "wanted": [mutant.check],
         "depth": depth,
@@ -241,7 +241,8 @@ def judge(
     """Run the checks that a request asks for, see `request`, and return what `as_json` makes of each."""
     wanted = list(_chosen(checks, engine.name, asked))
     if asked["host"]:
-        with contextlib.closing(Host(parse(asked["cls"]), engine=engine.name)) as host:
+        target = parse(asked["cls"])
+        with _on_path(asked["site"]), contextlib.closing(Host(target, engine=engine.name)) as host:
             runner = Runner(checks, host, host.open())
             return {check_id: as_json(runner.result(check_id)) for check_id in wanted}
     starter = Starter([*sys.path], dict(os.environ), scratch, 120.0)
@@ -262,6 +263,17 @@ def judge(
         source.run_ahead(cheap, keep_out=asked["wanted"])
     runner = Runner(checks, source, opening)
     return {check_id: as_json(runner.result(check_id)) for check_id in wanted}
+
+
+@contextlib.contextmanager
+def _on_path(site: str) -> Iterator[None]:
+    """Let a site's folder be on the import path of this process and of those that it starts."""
+    before = list(sys.path)
+    sys.path[:0] = [str(SITES / site)] if site else []
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def _opened(asked: Mapping[str, Any], engine: str) -> Opening:

@@ -186,11 +186,12 @@ if __name__ == "__main__":
 
 @pytest.mark.deep
 def test_kit_finds_no_fault(interpreter, tmp_path):
-    """`pytest --pyargs conformance` on the example: nothing fails, the verdict is green."""
+    """Nothing fails, and of what needs no device nothing is skipped: the general plugin makes the device known."""
     report = tmp_path / "report.json"
     told = python(
         *("-m", "pytest", "--pyargs", "conformance", "--platform", "dummy_platform.platform:DummyPlatform"),
         f"--conformance-report={report}",
+        "--conformance-require=contract",
         exe=interpreter,
         cwd=tmp_path,
     )
@@ -199,3 +200,10 @@ def test_kit_finds_no_fault(interpreter, tmp_path):
     assert [c["id"] for c in read["checks"] if c["outcome"] in {"fail", "error", "xfail", "xpass"}] == [], (
         told
     )
+    skipped = [c["id"] for c in read["checks"] if c["outcome"] in {"skipped", "not-run"}]
+    levels = {c["id"]: c["level"] for c in read["checks"]}
+    assert [one for one in skipped if levels[one] in {"static", "contract"}] == [], told
+    # It is simulated: torch cannot put a tensor on it.
+    assert read["platform"]["device"] == "Dummy Accelerator 1"
+    assert "device.set-device" not in skipped
+    assert "device.seed" in skipped
