@@ -43,13 +43,15 @@ def _json_object(text: str) -> dict[str, Any]:
 
 
 def positive(text: str) -> int:
-    """Read a whole number of at least 1, for argparse.
+    """Read a whole number of at least 1, and of a size that torch can count, for argparse.
 
     Raises:
         ArgumentTypeError: it is none.
     """
-    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and 1 <= int(text) < 1 << 31):
+        raise argparse.ArgumentTypeError(
+            f"expected a whole number of at least 1 and below 2**31, got {text!r:.80}"
+        )
     return int(text)
 
 

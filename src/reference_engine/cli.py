@@ -113,9 +113,9 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
 
 
 def _ids(text: str) -> list[int]:
-    parts = text.split(",")
-    if not all(part.strip().isdecimal() and part.strip().isascii() for part in parts):
-        raise argparse.ArgumentTypeError(f"expected token numbers such as 1,2,3, got {text!r}")
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and part.isascii() and len(part) < 20 for part in parts):
+        raise argparse.ArgumentTypeError(f"expected token numbers such as 1,2,3, got {text!r:.80}")
     return [int(part) for part in parts]
 
 
@@ -146,7 +146,7 @@ def _generate(namespace: argparse.Namespace) -> int:
     from platform_abc.requests import SamplingParams
     from reference_engine.args import EngineArgs
     from reference_engine.cli_table import print_trace, require_rich
-    from reference_engine.cli_text import text_of
+    from reference_engine.cli_text import Bytes, text_of
     from reference_engine.engine import Engine
 
     args = EngineArgs.from_cli_args(namespace)
@@ -155,14 +155,8 @@ def _generate(namespace: argparse.Namespace) -> int:
         raise ValueError("expected at least one --prompt or --prompt-ids")
     if namespace.trace_hooks:
         require_rich()
-    text = text_of(args.model) if any(isinstance(one, str) for one in given) else None
-    prompts: list[list[int]] = []
-    for one in given:
-        if isinstance(one, str):
-            assert text is not None
-            prompts.append(text.encode(one))
-        else:
-            prompts.append(one)
+    text = text_of(args.model) if any(isinstance(one, str) for one in given) else Bytes()
+    prompts = [text.encode(one) if isinstance(one, str) else one for one in given]
     done = itertools.count(1)
 
     def progress(result: Result) -> None:
@@ -193,12 +187,12 @@ def _print_results(
     namespace: argparse.Namespace,
     prompts: Sequence[Sequence[int]],
     results: Sequence[Result],
-    text: Text | None,
+    text: Text,
 ) -> None:
     entries: list[dict[str, Any]] = []
     for said, prompt, result in zip(namespace.prompts, prompts, results, strict=True):
         entry: dict[str, Any] = {"prompt_ids": list(prompt), "token_ids": list(result.tokens)}
-        if text is not None and isinstance(said, str):
+        if isinstance(said, str):
             entry |= {"prompt": said, "text": text.decode(result.tokens)}
         entries.append(entry | {"error": result.error or None})
     if namespace.json:

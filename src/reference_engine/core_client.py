@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, as_completed
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from platform_abc.foreign import describe
 from reference_engine.processes.child import CALL_SECONDS, END_SECONDS, ProcessFailed
@@ -125,7 +125,7 @@ class InProcessCore:
         try:
             while left:
                 if self._take_turn(left.values()):
-                    self._step_for_all()
+                    self._step()
                 for name in [name for name, future in left.items() if future.done()]:
                     tell(progress, left.pop(name).result())
         except Exception as error:
@@ -153,21 +153,18 @@ class InProcessCore:
                     return True
                 self._turn.wait()
 
-    def _step_for_all(self) -> None:
+    def _step(self) -> None:
         try:
-            self._step()
+            with self._turn:
+                new, gone, self._new, self._gone = self._new, self._gone, [], []
+            self._waiting.done(self._core.add(new))
+            self._core.scheduler.abort(gone)
+            if self._core.busy:
+                self._waiting.done(self._core.step())
         finally:
             with self._turn:
                 self._stepping = False
                 self._turn.notify_all()
-
-    def _step(self) -> None:
-        with self._turn:
-            new, gone, self._new, self._gone = self._new, self._gone, [], []
-        self._waiting.done(self._core.add(new))
-        self._core.scheduler.abort(gone)
-        if self._core.busy:
-            self._waiting.done(self._core.step())
 
     def traces(self) -> list[Moment]:
         """Return nothing: this process's own trace has it all."""
@@ -231,8 +228,7 @@ class ProcessCore:
 
     def traces(self) -> list[Moment]:
         """Return what was noted in the engine core and in the workers."""
-        moments: list[Moment] = self._ask("trace")
-        return moments
+        return cast("list[Moment]", self._ask("trace"))
 
     def check_health(self) -> None:
         """Return at once if a step can run."""

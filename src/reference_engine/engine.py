@@ -275,8 +275,7 @@ class Engine:
 
     def moments(self) -> list[trace.Moment]:
         """Return what was noted in all processes, with times and changes, front end first."""
-        others = self._core.traces() if self._core is not None else []
-        return [*self._own.moments, *others]
+        return [*self._own.moments, *(self._core.traces() if self._core is not None else ())]
 
     def close(self) -> None:
         """End every process and worker; calling it again, or in a fork of this process, does nothing."""

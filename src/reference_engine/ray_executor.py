@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import pickle
 import sys
@@ -16,7 +17,7 @@ import attrs
 
 from platform_abc.errors import ConfigError
 from reference_engine.executor import serve_worker
-from reference_engine.processes.child import CALL_SECONDS, ProcessFailed
+from reference_engine.processes.child import CALL_SECONDS, END_SECONDS, ProcessFailed
 from reference_engine.processes.child_side import Handler, failure_text, prepare
 from reference_engine.processes.child_start import START_SECONDS, ChildStart, pickle_config
 from reference_engine.processes.hook_watch import HookWatch
@@ -25,6 +26,8 @@ from reference_engine.processes.silence import POLL_SECONDS, Silence
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
     from platform_abc.platform import Platform
+
+logger = logging.getLogger(__name__)
 
 _OURS: Final = "PLATFORM_ABC_"
 _RESOURCES: Final[Mapping[str, str]] = {"CPU": "num_cpus", "GPU": "num_gpus"}
@@ -97,10 +100,8 @@ class _Actor:
         ray = _ray()
         context = ray.get_runtime_context()
         devices: Mapping[str, Sequence[object]] = context.get_accelerator_ids()
-        address: str = ray.util.get_node_ip_address()
-        return Place(
-            str(context.get_node_id()), address, [str(one) for one in devices.get(key, ())], os.getpid()
-        )
+        given = [str(one) for one in devices.get(key, ())]
+        return Place(str(context.get_node_id()), str(ray.util.get_node_ip_address()), given, os.getpid())
 
     def free_port(self) -> int:
         """Return a port of this node that nobody uses now."""
@@ -169,7 +170,7 @@ class RayWorkers:
         self._watches: list[Any] = []
         self._actors: list[Any] = []
         self._silences: dict[int, Silence] = {}
-        self._started_ray = not parent.ray_address
+        self._fine = False  # not while something is asked, nor once that has failed
         self._connect(parent)
         try:
             self._start(config, parent, current_platform)
@@ -248,7 +249,10 @@ class RayWorkers:
         Raises:
             ProcessFailed: one raised, died or hung.
         """
-        return self._ask_each("ask", [(name, *args)] * len(self._actors))
+        self._fine = False
+        answers = self._ask_each("ask", [(name, *args)] * len(self._actors))
+        self._fine = True
+        return answers
 
     def _ask_each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         name = method if method == "start" else arguments[0][0]
@@ -290,7 +294,12 @@ class RayWorkers:
         return list(self._ray.get(list(asked)))
 
     def close(self) -> None:
-        """End the workers, and Ray where it was started here."""
+        """End the workers, which may free their devices where nothing has failed, and Ray where it was started here."""
+        try:
+            if self._fine:
+                self._get([actor.ask.remote("close") for actor in self._actors], "close", END_SECONDS)
+        except ProcessFailed as error:
+            logger.warning("%s", str(error).partition("\n")[0])
         for actor in self._actors:
             self._ray.kill(actor)
         self._actors = []

@@ -144,13 +144,15 @@ def front_end() -> Generator[Trace]:
 
 def _traced(plain: type, trace: Trace) -> type:
     """Return a subclass of `plain` that notes reads of its instances' members."""
+    # Checkers take it for that of the class itself.
+    look_up: Callable[[object, str], Any] = getattr(plain, "__getattribute__")  # noqa: B009
 
     def read(self: object, name: str) -> Any:
         if trace.depth:
-            return plain.__getattribute__(self, name)
+            return look_up(self, name)
         if name not in MEMBERS:
             try:
-                return plain.__getattribute__(self, name)
+                return look_up(self, name)
             except AttributeError:
                 # Python goes on to the fallback, without another look at the instance.
                 trace.note("__getattr__")
@@ -158,7 +160,7 @@ def _traced(plain: type, trace: Trace) -> type:
         trace.note(name)
         trace.depth += 1
         try:
-            value = plain.__getattribute__(self, name)
+            value = look_up(self, name)
         finally:
             trace.depth -= 1
         return _quiet(value, trace) if callable(value) and hasattr(value, "__func__") else value

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -14,6 +16,16 @@ from platform_abc.components.kv_cache import DefaultKVCacheConfigBuilder, KVCach
 from platform_abc.components.lora import PunicaWrapperBase
 from platform_abc.components.quantization import QuantizationMethod
 from platforms.components.attention import TorchSdpaBackend
+from platforms.components.worker import DeviceWorker
+
+
+class NotingWorker(DeviceWorker):
+    """A worker that writes down its end, in the file that a variable names."""
+
+    def shutdown(self) -> None:
+        with Path(os.environ["TESTS_NOTES"]).open("a", encoding="utf-8") as notes:
+            notes.write("shutdown\n")
+        super().shutdown()
 
 
 class OtherBackend(TorchSdpaBackend):

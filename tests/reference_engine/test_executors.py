@@ -21,6 +21,7 @@ from platform_abc.timeline_trace import violations
 from reference_engine.args import EngineArgs
 from reference_engine.engine import Engine
 from reference_engine.processes.hook_watch import EngineFailed
+from tests.reference_engine.components import NotingWorker
 from tests.reference_engine.test_failures import descendants, in_thread
 
 pytestmark = pytest.mark.deep
@@ -86,6 +87,24 @@ def test_each_executor_generates_the_same_and_follows_the_timeline(
     assert violations(trace, "worker-processes") == []
     assert sum(1 for one in trace if one.name == "update_block_size_for_backend") == workers
     assert {one.instance for one in trace if one.process is Process.WORKER} == set(range(workers))
+
+
+@pytest.mark.parametrize("executor", ["in-process", "processes", "ray"])
+def test_a_worker_may_free_its_device_wherever_it_lives(
+    use_platform: Use, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, executor: str
+) -> None:
+    """Its `shutdown` is called once when the engine is closed, on Ray too."""
+    import platforms
+
+    if executor == "ray":
+        pytest.importorskip("ray")
+    platforms.reset_current_platform()
+    monkeypatch.setenv("TESTS_NOTES", str(tmp_path / "notes"))
+    worker = f"{NotingWorker.__module__}.{NotingWorker.__qualname__}"
+    with Engine(EngineArgs(dtype="float32", executor=executor, worker_cls=worker)) as engine:
+        assert engine.generate([[1]], EIGHT)[0].tokens
+        assert not (tmp_path / "notes").exists()
+    assert (tmp_path / "notes").read_text() == "shutdown\n"
 
 
 def test_threads_share_one_engine(use_platform: Use) -> None:

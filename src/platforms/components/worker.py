@@ -127,9 +127,12 @@ class DeviceWorker(WorkerBase):
                 timeout=GROUP_TIMEOUT,
             )
         self._groups = [cpu_group, device_group]
-        chosen = cast(
-            "type[DeviceCommunicatorBase]", resolve_obj_by_qualname(platform.get_device_communicator_cls())
-        )
+        named = platform.get_device_communicator_cls()
+        try:
+            chosen = cast("type[DeviceCommunicatorBase]", resolve_obj_by_qualname(named))
+        except Exception as error:
+            error.add_note(f"named by get_device_communicator_cls of {type(platform).__name__}")
+            raise
         return chosen(cpu_group, self.device, device_group, unique_name="tensor-parallel")
 
     def _meet(self, size: int) -> Store:

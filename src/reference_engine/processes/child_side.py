@@ -191,7 +191,8 @@ def failure_text(error: BaseException) -> str:
     """Return the exception in one line, which names the hook or worker that raised it, then all that is known."""
     if isinstance(error, EngineFailed):
         return str(error)
-    first = describe(error)
+    notes = (f"({note})" for note in getattr(error, "__notes__", ()) if isinstance(note, str))
+    first = " ".join(" ".join([describe(error), *notes]).split())
     where = who_raised(error)
     if where and where not in first:
         first = f"{first} (raised in {where})"

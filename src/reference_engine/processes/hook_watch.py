@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import CodeType, FrameType, MethodType
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import attrs
 
@@ -86,8 +86,9 @@ def _codes(member: object) -> Iterator[CodeType]:
 
 
 def _inside(member: object) -> object:
+    holds: Any = member  # what it holds is of a type that checkers cannot say
     if isinstance(member, (classmethod, staticmethod, MethodType)):
-        return member.__func__
+        return cast("object", holds.__func__)
     if isinstance(member, property):
         return member.fget
     if isinstance(member, (functools.partial, functools.partialmethod, functools.cached_property)):

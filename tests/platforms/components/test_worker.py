@@ -274,6 +274,17 @@ def test_an_inference_mode_that_is_no_context_is_named(
         started(config())
 
 
+@pytest.mark.parametrize("named", [None, "no_such_module.Communicator"])
+def test_a_communicator_that_is_none_is_laid_at_the_pickers_door(
+    monkeypatch: pytest.MonkeyPatch, named: object
+) -> None:
+    """The error says which member has named it."""
+    monkeypatch.setattr(CpuPlatform, "get_device_communicator_cls", classmethod(lambda _cls: named))
+    with pytest.raises((TypeError, ValueError, ImportError)) as caught:
+        DeviceWorker(config()).init_device()
+    assert caught.value.__notes__ == ["named by get_device_communicator_cls of CpuPlatform"]
+
+
 def test_a_platform_without_dtypes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of them is the default, so there must be one."""
     monkeypatch.setattr(CpuPlatform, "supported_dtypes", [])

@@ -45,6 +45,9 @@ def test_a_failure_is_one_line_and_then_all_that_is_known() -> None:
     assert first.startswith("Mute: (its text")
     assert "Mute" in second
     assert failure_text(EngineFailed("a\nb")) == "a\nb"
+    noted = KeyError("x")
+    noted.add_note("named by get_punica_wrapper of P")
+    assert failure_text(noted).splitlines()[0] == "KeyError: 'x' (named by get_punica_wrapper of P)"
 
 
 class Gone:
