@@ -56,6 +56,15 @@ class CheckContext:
     details: dict[str, Any] = attrs.field(factory=dict[str, Any])
     left: list[str] = attrs.field(factory=list[str])
     _platform: object = None
+    _is_fitted: bool = False
+
+    @property
+    def fitted(self) -> Adapter:
+        """The adapter, whose plain configs and questions are of sizes that the platform serves."""
+        if not self._is_fitted:
+            self._is_fitted = True
+            self.adapter.fit(self.platform)
+        return self.adapter
 
     @property
     def qualname(self) -> str:

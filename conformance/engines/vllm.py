@@ -104,6 +104,9 @@ class VllmAdapter:
         """Say whether vLLM's rules for Ray name it."""
         return vllm_environment.is_copied(variable)
 
+    def fit(self, platform: object, *, by_backend: bool = False) -> None:
+        """Do nothing: configs of this engine take seconds, and are made from models that it ships."""
+
     def give_device(self, platform: object, config: Any) -> None:
         """A new `DeviceConfig` of the platform's device type."""
         vllm_configs.give_device(platform, config)
