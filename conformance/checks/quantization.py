@@ -82,7 +82,7 @@ class Layer:
         """A bias as large as the result."""
         import torch
 
-        return (torch.arange(_OUTPUTS) % 48 - 20.0).to(device_of(self.ctx), self.dtype)
+        return (torch.arange(_OUTPUTS) % 64 - 20.0).to(device_of(self.ctx), self.dtype)
 
     def call(self, method: str, *args: Any) -> Any:
         """Call the method's `quantize` or `apply`.

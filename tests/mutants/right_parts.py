@@ -101,7 +101,7 @@ class KeepsBounds(Plain):
     def store(self, key: torch.Tensor, value: torch.Tensor, cache: torch.Tensor, batch: Batch) -> None:
         """Store keys and values, and widen the bounds of their blocks."""
         size = self.head_size
-        for row, slot in enumerate(batch.whole.slot_mapping.tolist()):  # type: ignore[no-untyped-call]
+        for row, slot in enumerate(batch.whole.slot_mapping.tolist()):
             if slot < 0:
                 continue
             block, offset = divmod(slot, batch.block_size)
