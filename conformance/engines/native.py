@@ -20,7 +20,7 @@ from conformance.engines import (
     native_components,
     native_configs,
     native_layers,
-    native_shapes,
+    shapes,
 )
 from conformance.engines.base import (
     Arguments,
@@ -114,7 +114,7 @@ class NativeAdapter:
 
     def create_config(self, platform: object) -> Any:
         """Create a config by the reference engine, from its own defaults."""
-        return native_layers.create_config(native_shapes.served_layer(platform).head_size)
+        return native_layers.create_config(shapes.served_layer(platform).head_size)
 
     def put_layers(self, config: Any, backends: Sequence[Any]) -> None:
         """Fill `static_forward_context` with stand-ins."""
@@ -131,7 +131,7 @@ class NativeAdapter:
     def fit(self, platform: object, *, by_backend: bool = False) -> None:
         """Ask the platform for a layer of another size or dtype where it refuses the usual one."""
         with self.active(platform):
-            native_configs.use_layer(native_shapes.served_layer(platform, by_backend=by_backend))
+            native_configs.use_layer(shapes.served_layer(platform, by_backend=by_backend))
 
     def give_device(self, platform: object, config: Any) -> None:
         """Put the platform's device type into `device_config`, as the engine does."""

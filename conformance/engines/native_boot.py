@@ -11,8 +11,8 @@ from conformance.engines.base import BootPlan
 from conformance.engines.boot import PROMPTS, TOKENS
 from conformance.engines.front_boot import CLOSING
 from conformance.engines.hooks_boot import note, told
-from conformance.engines.native_shapes import PlainLayer, served_layer
 from conformance.engines.plugin_boot import NAME
+from conformance.engines.shapes import PlainLayer, served_layer
 
 _DRIVE: Final = "conformance.engines.native_boot:drive"
 _SECONDS: Final = 90.0

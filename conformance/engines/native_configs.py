@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.engines.base import Arguments, SelectorCall
-from conformance.engines.native_shapes import USUAL, PlainLayer
+from conformance.engines.shapes import USUAL, PlainLayer
 from conformance.model import NotRun
 
 if TYPE_CHECKING:

@@ -105,7 +105,12 @@ class VllmAdapter:
         return vllm_environment.is_copied(variable)
 
     def fit(self, platform: object, *, by_backend: bool = False) -> None:
-        """Do nothing: configs of this engine take seconds, and are made from models that it ships."""
+        """Ask for an attention layer of another size or dtype where the platform refuses the usual one.
+
+        Configs stay as they are: they are made from a model that the kit ships.
+        """
+        with self.active(platform):
+            vllm_selector.fit(platform)
 
     def give_device(self, platform: object, config: Any) -> None:
         """A new `DeviceConfig` of the platform's device type."""

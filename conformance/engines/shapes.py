@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 _HEAD_SIZES: Final = (32, 64, 128, 96, 80, 256)
-_REFUSALS: Final = (ValueError, NotImplementedError)
+REFUSALS: Final = (ValueError, NotImplementedError)
 """How a platform says that it does not serve something."""
 
 
@@ -50,13 +50,14 @@ def served_layer(platform: Any, *, by_backend: bool = False) -> PlainLayer:
         platform: that an engine would ask.
         by_backend: ask the backend that is picked as well, whose module is imported for it.
     """
-    for layer in _layers(platform):
+    for layer in usual_layers(platform):
         if _is_served(platform, layer, by_backend):
             return layer
     return USUAL
 
 
-def _layers(platform: Any) -> Iterator[PlainLayer]:
+def usual_layers(platform: Any) -> Iterator[PlainLayer]:
+    """Give layers of usual sizes, in the dtypes that a platform lists, the usual one first."""
     import torch
 
     try:
@@ -84,7 +85,7 @@ def _is_served(platform: Any, layer: PlainLayer, by_backend: bool) -> bool:
             return True
         backend: Any = resolve_obj_by_qualname(name)
         return not backend.validate_configuration(question)
-    except _REFUSALS:
+    except REFUSALS:
         return False
     except Exception:
         return True
