@@ -59,6 +59,15 @@ class CheckContext:
     left: list[str] = attrs.field(factory=list[str])
     plugins: GeneralPlugins = attrs.field(factory=GeneralPlugins)
     _platform: object = None
+    _is_fitted: bool = False
+
+    @property
+    def fitted(self) -> Adapter:
+        """The adapter, whose plain configs and questions are of sizes that the platform serves."""
+        if not self._is_fitted:
+            self._is_fitted = True
+            self.adapter.fit(self.platform)
+        return self.adapter
 
     @property
     def qualname(self) -> str:

@@ -133,7 +133,7 @@ def hook_raised(ctx: CheckContext, hook: str, error: BaseException) -> Exception
 
 def build(ctx: CheckContext, case: str) -> Any:
     """The config of a case as the first hook gets it, with the platform's device in it."""
-    config = ctx.adapter.config(case)
+    config = ctx.fitted.config(case)
     ctx.adapter.give_device(ctx.platform, config)
     return config
 

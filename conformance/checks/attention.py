@@ -91,6 +91,8 @@ def _chunk(shape: Shape) -> Sequence[Case]:
 def _blocks(shape: Shape) -> Sequence[Case]:
     size = shape.block_size
     table = (5, 1, 6)
+    past = min(20 * size + 4, 700)
+    many = past // size + 1
     return [
         one_step("a prefill over three blocks", shape, Ask("a", table, new=2 * size + 3)),
         with_past(
@@ -102,10 +104,10 @@ def _blocks(shape: Shape) -> Sequence[Case]:
         ),
         with_past("a chunk across blocks", shape, Step((Ask("a", table, past=size - 2, new=size),))),
         with_past(
-            "a decode step over 21 blocks",
+            f"a decode step over {many} blocks",
             shape,
-            Step((Ask("c", tuple(range(20, -1, -1)), past=min(20 * size + 4, 700), new=1),)),
-            num_blocks=22,
+            Step((Ask("c", tuple(range(many - 1, -1, -1)), past=past, new=1),)),
+            num_blocks=many + 1,
         ),
     ]
 

@@ -230,7 +230,7 @@ def facts(ctx: CheckContext) -> None:
 )
 def selected(ctx: CheckContext) -> None:
     """A backend that the user asks for is the one that is picked, or is refused."""
-    question = next(one for one in ctx.adapter.selector_calls() if one.must_answer)
+    question = next(one for one in ctx.fitted.selector_calls() if one.must_answer)
     own = str(_call(ctx, resolve_class(ctx, _PICKER, asked(ctx, _PICKER), says_of(_PICKER)), "get_name"))
     kinds: Any = _enum_of_backends()
     for name in ctx.adapter.backend_names():
@@ -292,7 +292,7 @@ def _name_of(ctx: CheckContext, qualname: Any) -> str:
 )
 def answered(ctx: CheckContext) -> None:
     """The attention picker names a backend, also where the platform's own runner never asks."""
-    question = next(one for one in ctx.adapter.selector_calls() if one.must_answer)
+    question = next(one for one in ctx.fitted.selector_calls() if one.must_answer)
     says = f"`{_PICKER}` gives the dotted name of a class for a plain decoder layer."
     hint = (
         "Return the dotted name of an attention backend; without one no attention layer of the engine works."

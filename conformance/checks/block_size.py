@@ -83,7 +83,7 @@ def _has_own_worker(ctx: CheckContext) -> bool:
 def _backends(ctx: CheckContext, *, latent: bool) -> list[Any]:
     """The backends that the layers of one model pick: the plain one, and that of its other layers."""
     found: list[Any] = []
-    for call in ctx.adapter.selector_calls():
+    for call in ctx.fitted.selector_calls():
         if (call.case in _NOT_PLAIN) != latent or (latent and call.case != "mla"):
             continue
         with contextlib.suppress(Exception):  # the pickers' own checks tell

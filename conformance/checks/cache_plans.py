@@ -58,7 +58,7 @@ def _specs(count: int, window: int) -> dict[str, Any]:
 def plans(ctx: CheckContext) -> None:
     """Plans for several models and amounts of memory fit, and give each layer a place of its own."""
     ctx.need_device()
-    config = ctx.adapter.config("plain")
+    config = ctx.fitted.config("plain")
     name = asked(ctx, _PICKER)
     if not name:
         raise Unsupported(f"{_PICKER} names no class")

@@ -222,7 +222,7 @@ def two_step(ctx: CheckContext) -> None:
         _configs.run_hooks(ctx, config)
     except _configs.Refused as refused:
         raise NotRun(f"a config without a model is refused: {refused}") from refused
-    config.model_config = ctx.adapter.config("plain").model_config
+    config.model_config = ctx.fitted.config("plain").model_config
     try:
         _configs.run_hooks(ctx, config)
     except _configs.Refused as refused:

@@ -160,7 +160,7 @@ def _judge(
                 did=f"{how}, the prompt {short(prompt)} was refused: {short(got, 300)}",
                 hint="Let the engine serve an ordinary request.",
             )
-        wrong = first_wrong(prompt, got, near)
+        wrong = first_wrong(prompt, got, near, run.answer["head_size"])
         ended = bool(got) and len(got) < COUNT and got[-1] == config()["eos_token_id"]
         if (len(got) != COUNT and not ended) or wrong is not None:
             at = (

@@ -188,7 +188,7 @@ def wrapper_of(
         options = {**_options(ctx), **options}
         with ctx.adapter.active(ctx.platform):
             made: Any = cls(
-                runnable, vllm_config=ctx.adapter.config("plain"), runtime_mode=CUDAGraphMode[mode], **options
+                runnable, vllm_config=ctx.fitted.config("plain"), runtime_mode=CUDAGraphMode[mode], **options
             )
     except (Exception, SystemExit) as error:
         place = ctx.blame(error)

@@ -60,7 +60,7 @@ def _answer(ctx: CheckContext, picker: _Picker) -> Any:
     says = f"`{member}` gives the dotted name of a class."
     hint = f'Return "package.module.ClassName" from `{member}`.'
     if member == "get_attn_backend_cls":
-        call = next(one for one in ctx.adapter.selector_calls() if one.must_answer)
+        call = next(one for one in ctx.fitted.selector_calls() if one.must_answer)
         args, kwargs = call.args, call.kwargs
     else:
         known = ctx.adapter.arguments(member)
@@ -184,7 +184,7 @@ def selectors(ctx: CheckContext) -> None:
     if not ctx.overridden(member):
         raise Unsupported("the platform does not pick attention backends")
     violations: list[Violation] = []
-    for call in ctx.adapter.selector_calls():
+    for call in ctx.fitted.selector_calls():
         says = f"For the {call.case} layer `{member}` gives a dotted name, or refuses with a reason."
         hint = (
             f"Raise NotSupported or a ValueError in `{member}` for that layer, as in "
@@ -357,10 +357,10 @@ def vit_backend(ctx: CheckContext) -> None:
     hint = f"Add the backend to `{listing}`, or answer with one of the listed ones."
     with ctx.adapter.active(ctx.platform):
         listed = ctx.ask(listing, contract_says=f"`{listing}` gives a list of backends.", hint=hint)
-        if not is_a(listed, list, tuple) or not listed:
+        if not is_a(listed, list, tuple):
             raise ctx.fail(
                 listing,
-                contract_says=f"`{listing}` gives a non-empty list of backends.",
+                contract_says=f"`{listing}` gives a list of backends, an empty one where there is none.",
                 platform_did=f"it gave {kind_of(listed)}",
                 hint="Return a list of members of the engine's attention backend enum.",
             )

@@ -141,6 +141,7 @@ def _not_copied(
 def answers_of(platform: Any, engine: Adapter) -> dict[str, str]:
     """What a platform says of itself, as text: its attributes, and what asks for no device and no config."""
     said = {name: short(getattr(platform, name, "(missing)"), 300) for name in _ATTRIBUTES}
+    engine.fit(platform)
     for name, member in engine.members().items():
         asked = member.group in ("identity", "capabilities", "pickers") or name in _HOOK_ANSWERS
         if not asked or name in ACTS or member.kind not in ("method", "classmethod"):

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 _ENGINES: Final = "reference_engine.models.quantization"
 """Has the engine's own methods."""
-_OUTPUTS: Final = 48
-_INPUTS: Final = 128
+_OUTPUTS: Final = 128
+_INPUTS: Final = 256
+"""Whole tiles of all usual kernels, which may refuse others."""
+_RAGGED: Final = (48, 128)
+"""Outputs and inputs of a layer that is no whole number of larger tiles."""
 _TOKENS: Final = 7
 _COUNTS: Final = (1, 40)
 """Tokens of other steps: many methods have a kernel of their own for one, and tiles for many."""
@@ -79,7 +82,7 @@ class Layer:
         """A bias as large as the result."""
         import torch
 
-        return (torch.arange(_OUTPUTS) - 20.0).to(device_of(self.ctx), self.dtype)
+        return (torch.arange(_OUTPUTS) % 64 - 20.0).to(device_of(self.ctx), self.dtype)
 
     def call(self, method: str, *args: Any) -> Any:
         """Call the method's `quantize` or `apply`.
@@ -103,7 +106,25 @@ class Layer:
                 place,
             ) from error
 
-    def applied(self, stored: Any, bias: torch.Tensor | None, x: torch.Tensor | None = None) -> torch.Tensor:
+    def takes(self, weight: torch.Tensor) -> bool:
+        """Say whether the method takes weights of a shape that no tile of a kernel fits; it may refuse them."""
+        try:
+            with self.ctx.adapter.active(self.ctx.platform):
+                self.method.quantize(weight.clone())
+        except (ValueError, NotImplementedError) as refused:
+            self.ctx.details[f"{self.name}: {list(weight.shape)}"] = describe(refused)
+            return False
+        except (Exception, SystemExit):
+            return True  # which `call` tells
+        return True
+
+    def applied(
+        self,
+        stored: Any,
+        bias: torch.Tensor | None,
+        x: torch.Tensor | None = None,
+        outputs: int = _OUTPUTS,
+    ) -> torch.Tensor:
         """Multiply by the stored weight.
 
         Raises:
@@ -127,14 +148,14 @@ class Layer:
         tokens = len(given["x"]) if given["x"] is not None else 0
         if (
             not isinstance(got, torch.Tensor)
-            or tuple(got.shape) != (tokens, _OUTPUTS)
+            or tuple(got.shape) != (tokens, outputs)
             or got.dtype is not self.dtype
         ):
             shown = f"{list(got.shape)} in {got.dtype}" if isinstance(got, torch.Tensor) else kind_of(got)
             raise self.fail(
                 "apply",
                 "`apply` gives `[tokens, outputs]` in the dtype of `x`.",
-                f"for x of {[tokens, _INPUTS]} in {self.dtype} and a weight of {[_OUTPUTS, _INPUTS]} it gave {shown}",
+                f"for {tokens} tokens in {self.dtype} and a weight with {outputs} outputs it gave {shown}",
                 "Return the product in the dtype and shape of the layer's result.",
             )
         return got.double().cpu()
@@ -235,6 +256,7 @@ def dense(ctx: CheckContext) -> None:
                 "Leave what `quantize` stored as it is in `apply`.",
             )
         _judge_others(layer, stored, before)
+        _judge_ragged(layer)
 
 
 def _others(result: torch.Tensor) -> torch.Tensor:
@@ -291,6 +313,28 @@ def _judge_others(layer: Layer, stored: Any, weight: torch.Tensor) -> None:
 
 
 _NO_FACTOR: Final = "; neither one factor for all of it nor one for each output explains it"
+
+
+def _judge_ragged(layer: Layer) -> None:
+    """Judge a layer whose sizes are no multiples of larger tiles, if the method takes it.
+
+    Raises:
+        Violation: it does, and the result is off.
+    """
+    outputs, inputs = _RAGGED
+    weight, x = layer.weight()[:outputs, :inputs].contiguous(), layer.x()[:, :inputs].contiguous()
+    if not layer.takes(weight):
+        return
+    exact = x.double().cpu() @ weight.double().cpu().T
+    gap = _relative(layer.applied(layer.call("quantize", weight), None, x, outputs), exact)
+    if not gap <= _ALLOWED:
+        raise layer.fail(
+            "apply",
+            "A quantised layer gives what it gives unquantised, for weights of any shape that `quantize` takes.",
+            f"in {layer.dtype}, for a weight of {[outputs, inputs]}, the result differs by "
+            f"{gap:.0%} of its size from that of the weight itself; for one of {[_OUTPUTS, _INPUTS]} it is right",
+            "Look at the last tile of the kernel, or raise ValueError in `quantize` for sizes that it does not fit.",
+        )
 
 
 def _looks(got: torch.Tensor, exact: torch.Tensor) -> str:

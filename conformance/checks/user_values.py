@@ -198,7 +198,7 @@ def _beside(ctx: CheckContext, case: str, known: list[str]) -> Iterator[Finding]
 
 def _values(ctx: CheckContext, case: str) -> Mapping[str, Any]:
     """What the user of a case has set, by path."""
-    config = ctx.adapter.config(case)
+    config = ctx.fitted.config(case)
     if case == "additional-options":
         return {_OPTIONS: _configs.value_at(config, _OPTIONS)}
     paths = [_USER[case], *([_WITH_IT[case]] if case in _WITH_IT else [])]

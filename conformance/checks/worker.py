@@ -95,8 +95,10 @@ class Driver:
         """
         from platform_abc.components.worker import StepRequest
 
+        # No request has more blocks than the longest one needs, by which builders size their memory.
+        most = -(-self.config.model_config.max_model_len // self.config.cache_config.block_size)
         requests = [
-            StepRequest(request_id=name, token_ids=new, num_computed_tokens=past, block_ids=blocks)
+            StepRequest(request_id=name, token_ids=new, num_computed_tokens=past, block_ids=blocks[:most])
             for name, new, past, blocks in shares
         ]
         output = self.call("execute_model", requests)
@@ -196,7 +198,8 @@ def _called(ctx: CheckContext, cls: type, method: str, call: Any) -> Any:
 
 
 def config_of(ctx: CheckContext) -> Any:
-    """The plain config, as the hooks leave it."""
+    """The plain config, as the hooks leave it, of a model whose layers the picked backend serves."""
+    ctx.fitted.fit(ctx.platform, by_backend=True)
     try:
         config = _configs.ran(ctx).config
     except _configs.Refused as refused:
@@ -332,13 +335,16 @@ def memory(ctx: CheckContext) -> None:
             hint,
         )
     _judge_share(driver, total)
-    asked = 3 * page + 7
+    pages = sum(spec.page_size_bytes for spec in driver.call("get_kv_cache_spec").values())
+    asked = 3 * pages + 7
     config.cache_config.kv_cache_memory_bytes = asked
     answer = driver.call("determine_available_memory")
-    if answer != asked:
+    # The rest is no whole block, and nothing is lost with it.
+    if not isinstance(answer, int) or not 3 * pages <= answer <= asked:
         raise driver.fail(
             "determine_available_memory",
-            "Where the user sets `cache_config.kv_cache_memory_bytes`, `determine_available_memory` gives that number.",
+            "Where the user sets `cache_config.kv_cache_memory_bytes`, `determine_available_memory` gives that number, or the "
+            "whole blocks of it.",
             f"with kv_cache_memory_bytes {asked} it gave {kind_of(answer)}",
             "Return `cache_config.kv_cache_memory_bytes` at once where it is not None.",
         )
@@ -449,8 +455,12 @@ def chunks(ctx: CheckContext) -> None:
 )
 def shutdown(ctx: CheckContext) -> None:
     """After `shutdown` nothing holds the model, its layers leave the config, and a second worker starts."""
+    from platform_abc.components.worker import WorkerBase
+
     config = config_of(ctx)
     driver = worker_of(ctx, config)
+    if driver.worker.__class__.shutdown is WorkerBase.shutdown:
+        raise Unsupported("shutdown is left to the base, which does nothing")
     driver.allocate()
     driver.step([("a", [5, 9, 2], 0, [1])])
     model = weakref.ref(driver.made.pop())

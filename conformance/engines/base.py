@@ -277,6 +277,17 @@ class Adapter(Protocol):
         """Say whether the engine copies a variable to workers on other machines without being told."""
         ...
 
+    def fit(self, platform: object, *, by_backend: bool = False) -> None:
+        """Let what this adapter makes from now on, configs and questions, be of sizes that the platform serves.
+
+        Most platforms serve the usual ones, and then nothing changes.
+
+        Args:
+            platform: that is asked.
+            by_backend: the attention backend that it picks is asked too.
+        """
+        ...
+
     def give_device(self, platform: object, config: Any) -> None:
         """Put into a config the part that the engine makes from the platform before any hook: its device.
 

@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.context import is_a
-from conformance.engines import arguments, native_boot, native_components, native_configs, native_layers
+from conformance.engines import (
+    arguments,
+    native_boot,
+    native_components,
+    native_configs,
+    native_layers,
+    shapes,
+)
 from conformance.engines.base import (
     Arguments,
     BootPlan,
@@ -107,7 +114,7 @@ class NativeAdapter:
 
     def create_config(self, platform: object) -> Any:
         """Create a config by the reference engine, from its own defaults."""
-        return native_layers.create_config()
+        return native_layers.create_config(shapes.served_layer(platform).head_size)
 
     def put_layers(self, config: Any, backends: Sequence[Any]) -> None:
         """Fill `static_forward_context` with stand-ins."""
@@ -120,6 +127,11 @@ class NativeAdapter:
     def is_copied_to_workers(self, variable: str) -> bool:
         """Say whether it is one of this engine's own."""
         return variable.startswith("PLATFORM_ABC_")
+
+    def fit(self, platform: object, *, by_backend: bool = False) -> None:
+        """Ask the platform for a layer of another size or dtype where it refuses the usual one."""
+        with self.active(platform):
+            native_configs.use_layer(shapes.served_layer(platform, by_backend=by_backend))
 
     def give_device(self, platform: object, config: Any) -> None:
         """Put the platform's device type into `device_config`, as the engine does."""

@@ -12,9 +12,12 @@ from conformance.engines.boot import PROMPTS, TOKENS
 from conformance.engines.front_boot import CLOSING
 from conformance.engines.hooks_boot import note, told
 from conformance.engines.plugin_boot import NAME
+from conformance.engines.shapes import PlainLayer, served_layer
 
 _DRIVE: Final = "conformance.engines.native_boot:drive"
 _SECONDS: Final = 90.0
+_SIZES: Final = ("model", "hidden_size", "num_attention_heads")
+"""Arguments that say what the model's layers are like."""
 
 
 def plan(layout: str) -> BootPlan:
@@ -48,8 +51,11 @@ def drive(layout: str) -> dict[str, Any]:
         results = engine.generate(prompts, SamplingParams(max_tokens=most, temperature=0.0))
         return [one.error or list(one.tokens) for one in results]
 
-    asked: dict[str, Any] = {"dtype": dtype_of_run(), "max_model_len": 128, "max_num_seqs": 4}
-    asked.update(user_arguments.given())
+    layer, given = layer_of_run(), user_arguments.given()
+    asked: dict[str, Any] = {"dtype": dtype_of_run(layer), "max_model_len": 128, "max_num_seqs": 4}
+    if given.keys().isdisjoint(_SIZES):
+        asked["hidden_size"] = layer.head_size * EngineArgs().num_attention_heads
+    asked.update(given)
     asked["executor"] = "uni" if layout == "one-process" else "mp"
     # A hook that hangs is for the kit to find, which knows more of it.
     asked.setdefault("hook_timeout", 4 * _SECONDS)
@@ -81,13 +87,24 @@ def drive(layout: str) -> dict[str, Any]:
     }
 
 
-def dtype_of_run() -> str:
-    """float32 where the platform has it, so that rounding decides no token."""
+def layer_of_run() -> PlainLayer:
+    """The layers of the model: of the usual size, or of one that the platform serves."""
+    from platforms import current_platform
+
+    return served_layer(current_platform, by_backend=True)
+
+
+def dtype_of_run(layer: PlainLayer) -> str:
+    """float32 where the platform has it, so that rounding decides no token.
+
+    Args:
+        layer: of the model.
+    """
     from platforms import current_platform
 
     try:
         known: Any = cast("Any", current_platform).supported_dtypes
-        return "float32" if any(str(dtype) == "torch.float32" for dtype in known) else "auto"
+        return layer.dtype if any(dtype is layer.torch_dtype for dtype in known) else "auto"
     except Exception as error:
         note("supported_dtypes", "raise", **told(error))
         return "auto"  # the engine itself asks again, and its answer counts

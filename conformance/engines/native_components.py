@@ -31,10 +31,10 @@ _COMPONENTS: Final[tuple[tuple[str, str, str, tuple[str, ...], str], ...]] = (
 
 
 _ENGINE: Final = (
-    Place("impl", ("attention_layer.py",), r"get_impl_cls\(\)", "impl"),
+    Place("impl", ("models/attention_layer.py",), r"get_impl_cls\(\)", "impl"),
     Place("builder", ("*.py",), r"get_builder_cls\(\)", "builder"),
     Place("communicator", ("parallel.py",), "", "communicator"),
-    Place("lora", ("lora.py", "llama.py"), "chosen", "punica|wrapper"),
+    Place("lora", ("models/lora.py", "models/llama.py"), "chosen", "punica|wrapper"),
     Place("graph", ("compilation.py",), "chosen"),
     Place("kv-cache-builder", ("kv_cache.py",), "", r"builder_class\(current_platform, config\)\(config\)"),
     Place("worker", ("worker_start.py", "executor.py", "engine_core.py"), "worker_cls", "worker"),

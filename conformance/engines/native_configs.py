@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.engines.base import Arguments, SelectorCall
+from conformance.engines.shapes import USUAL, PlainLayer
 from conformance.model import NotRun
 
 if TYPE_CHECKING:
@@ -18,14 +19,37 @@ USER_BLOCK_SIZE: Final = 48
 """A block size that no platform picks by itself."""
 
 
+_HEADS: Final = 2
+_chosen: list[PlainLayer] = [USUAL]
+"""The attention layers of the plain model in this process."""
+
+
+def use_layer(layer: PlainLayer) -> None:
+    """Let the plain model, and the questions of its layers, be of another size and dtype.
+
+    Args:
+        layer: that the platform serves.
+    """
+    _chosen[:] = [layer]
+
+
+def _model(**facts: Any) -> Any:
+    from platform_abc.config import ModelConfig
+
+    layer = _chosen[0]
+    plain: dict[str, Any] = {
+        "dtype": layer.torch_dtype,
+        "hidden_size": _HEADS * layer.head_size,
+        "num_attention_heads": _HEADS,
+        "max_model_len": 128,
+    }
+    return ModelConfig(**{**plain, **facts})
+
+
 def _plain(**parts: Any) -> EngineConfig:
-    import torch
+    from platform_abc.config import EngineConfig
 
-    from platform_abc.config import EngineConfig, ModelConfig
-
-    model = parts.pop("model_config", None) or ModelConfig(
-        dtype=torch.float32, hidden_size=64, num_attention_heads=2, num_layers=2, max_model_len=128
-    )
+    model = parts.pop("model_config", None) or _model(num_layers=2)
     return EngineConfig(model_config=model, **parts)
 
 
@@ -42,14 +66,10 @@ def _lora() -> EngineConfig:
 
 
 def _quantized() -> EngineConfig:
-    import torch
+    from platform_abc.config import QuantizationConfig
 
-    from platform_abc.config import ModelConfig, QuantizationConfig
-
-    model = ModelConfig(
-        dtype=torch.float32, hidden_size=64, num_attention_heads=2, quantization="fp8", max_model_len=128
-    )
-    return _plain(model_config=model, quant_config=QuantizationConfig(quant_method="fp8"))
+    quantized = QuantizationConfig(quant_method="fp8")
+    return _plain(model_config=_model(quantization="fp8"), quant_config=quantized)
 
 
 def _user_block_size() -> EngineConfig:
@@ -65,34 +85,12 @@ def _user_worker() -> EngineConfig:
 
 
 def _mla() -> EngineConfig:
-    import torch
-
-    from platform_abc.config import ModelConfig
-
-    return _plain(
-        model_config=ModelConfig(
-            dtype=torch.float32, hidden_size=64, num_attention_heads=2, use_mla=True, max_model_len=128
-        )
-    )
+    return _plain(model_config=_model(use_mla=True))
 
 
 def _hybrid() -> EngineConfig:
-    import torch
-
-    from platform_abc.config import ModelConfig
-
-    return _plain(
-        model_config=ModelConfig(
-            dtype=torch.float32,
-            hidden_size=64,
-            num_attention_heads=2,
-            num_layers=2,
-            layer_kinds=["attention", "mamba"],
-            is_hybrid=True,
-            has_inner_state=True,
-            max_model_len=128,
-        )
-    )
+    hybrid = {"layer_kinds": ["attention", "mamba"], "is_hybrid": True, "has_inner_state": True}
+    return _plain(model_config=_model(num_layers=2, **hybrid))
 
 
 def _model_none() -> EngineConfig:
@@ -153,17 +151,17 @@ def give_device(platform: Any, config: EngineConfig) -> None:
 
 def selector_calls() -> Sequence[SelectorCall]:
     """The questions to the attention picker, as the engine's selector asks them."""
-    import torch
-
     from platform_abc.config import AttentionSelectorConfig
+
+    layer = _chosen[0]
 
     def ask(case: str, *, must_answer: bool = False, **facts: Any) -> SelectorCall:
         plain = AttentionSelectorConfig(
-            head_size=32, dtype=torch.float32, kv_cache_dtype="auto", block_size=None
+            head_size=layer.head_size, dtype=layer.torch_dtype, kv_cache_dtype="auto", block_size=None
         )
         config = plain._replace(**facts)
         return SelectorCall(
-            case, (None,), {"attn_selector_config": config, "num_heads": 2}, must_answer=must_answer
+            case, (None,), {"attn_selector_config": config, "num_heads": _HEADS}, must_answer=must_answer
         )
 
     return (

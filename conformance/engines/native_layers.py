@@ -92,9 +92,13 @@ def cache_pages(config: EngineConfig, backend: Any) -> CachePages | None:
     return CachePages(cache.block_size * token, state_page_bytes(config), cache.mamba_page_size_padded)
 
 
-def create_config() -> EngineConfig:
-    """Create a config as the engine does when it starts, with the current platform's hooks in it."""
+def create_config(head_size: int) -> EngineConfig:
+    """Create a config as the engine does when it starts, with the current platform's hooks in it.
+
+    Args:
+        head_size: of the model's layers.
+    """
     from reference_engine.args import EngineArgs
     from reference_engine.engine_config import create_engine_config
 
-    return create_engine_config(EngineArgs())
+    return create_engine_config(EngineArgs(hidden_size=head_size * EngineArgs().num_attention_heads))

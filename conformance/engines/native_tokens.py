@@ -43,24 +43,26 @@ def drive(layout: str) -> dict[str, Any]:
         layout: one of `LAYOUTS`.
 
     Returns:
-        `runs`: for each way its name in words and the tokens of each prompt, or an error's text; `requests`: what
+        `head_size`: of the model; `runs`: for each way its name in words and the tokens of each prompt, or an error's text; `requests`: what
         a batch with bad prompts gave; `dtype`.
     """
+    from conformance.engines.native_boot import layer_of_run
     from conformance.numeric.llama import write_folder
 
+    size = layer_of_run().head_size
     with tempfile.TemporaryDirectory() as folder:
-        write_folder(Path(folder))
-        return _tokens(folder) if layout == TOKENS else _parallel(folder)
+        write_folder(Path(folder), size)
+        return {"head_size": size, **(_tokens(folder) if layout == TOKENS else _parallel(folder))}
 
 
 def _arguments(folder: str, **more: Any) -> Any:
-    from conformance.engines.native_boot import dtype_of_run
+    from conformance.engines.native_boot import dtype_of_run, layer_of_run
     from reference_engine.args import EngineArgs
 
     known = {field.name for field in attrs.fields(EngineArgs)}
     asked: dict[str, Any] = {
         "model": folder,
-        "dtype": dtype_of_run(),
+        "dtype": dtype_of_run(layer_of_run()),
         "max_model_len": 128,
         "max_num_seqs": 8,
         "executor": "uni",
@@ -98,16 +100,15 @@ def _tokens(folder: str) -> dict[str, Any]:
 
 def _sizes() -> list[int]:
     """Two block sizes that the picked backend takes."""
-    import torch
-
+    from conformance.engines.native_boot import layer_of_run
     from platform_abc.config import AttentionSelectorConfig
     from platform_abc.qualname import resolve_obj_by_qualname
     from platforms import current_platform
 
-    taken: list[int] = []
+    layer, taken = layer_of_run(), list[int]()
     for size in _SIZES:
         question = AttentionSelectorConfig(
-            head_size=32, dtype=torch.float32, kv_cache_dtype="auto", block_size=size
+            head_size=layer.head_size, dtype=layer.torch_dtype, kv_cache_dtype="auto", block_size=size
         )
         try:
             name = current_platform.get_attn_backend_cls(None, attn_selector_config=question, num_heads=4)

@@ -104,6 +104,14 @@ class VllmAdapter:
         """Say whether vLLM's rules for Ray name it."""
         return vllm_environment.is_copied(variable)
 
+    def fit(self, platform: object, *, by_backend: bool = False) -> None:
+        """Ask for an attention layer of another size or dtype where the platform refuses the usual one.
+
+        Configs stay as they are: they are made from a model that the kit ships.
+        """
+        with self.active(platform):
+            vllm_selector.fit(platform)
+
     def give_device(self, platform: object, config: Any) -> None:
         """A new `DeviceConfig` of the platform's device type."""
         vllm_configs.give_device(platform, config)

@@ -7,16 +7,32 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from conformance.engines.base import SelectorCall
+from conformance.engines.shapes import REFUSALS, USUAL, PlainLayer, usual_layers
 from conformance.engines.vllm_calls import parameters, shaped
 from conformance.model import Skip
 
 _MEMBER: Final = "get_attn_backend_cls"
 
-_HEAD_SIZE: Final = 32
-"""The head size of the tiny models, in elements; vLLM's CPU attention takes no smaller one."""
+_chosen: list[PlainLayer] = [USUAL]
+"""The plain layer in this process; its usual head size is that of the tiny models, the smallest of vLLM's CPU attention."""
 
 _LATENT_SIZE: Final = 96
 """The head size that an MLA layer names: its latent rank and its rotary part together."""
+
+
+def fit(platform: Any) -> None:
+    """Let the plain question be about a layer that the platform does not refuse, if there is one of usual size."""
+    for layer in usual_layers(platform):
+        _chosen[:] = [layer]
+        try:
+            question = selector_calls()[0]
+            platform.get_attn_backend_cls(*question.args, **question.kwargs)
+        except REFUSALS:
+            continue
+        except Exception:
+            break  # no refusal: the checks tell
+        return
+    _chosen[:] = [USUAL]
 
 
 def selector_calls() -> list[SelectorCall]:
@@ -26,7 +42,11 @@ def selector_calls() -> list[SelectorCall]:
         Skip: this vLLM asks with parameters that the kit does not know.
     """
     torch = importlib.import_module("torch")
-    layer: dict[str, Any] = {"head_size": _HEAD_SIZE, "dtype": torch.float32, "kv_cache_dtype": "auto"}
+    layer: dict[str, Any] = {
+        "head_size": _chosen[0].head_size,
+        "dtype": _chosen[0].torch_dtype,
+        "kv_cache_dtype": "auto",
+    }
     latent: dict[str, Any] = {"head_size": _LATENT_SIZE, "dtype": torch.bfloat16, "use_mla": True}
     cases: dict[str, dict[str, Any]] = {
         "plain": {},

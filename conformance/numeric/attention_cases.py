@@ -16,7 +16,7 @@ import attrs
 if TYPE_CHECKING:
     import torch
 
-_LONGEST: Final = 1024
+LONGEST: Final = 1024
 """Most tokens of a request."""
 _VALUES: Final = 2
 """Which of the three parts of a stream are its values."""
@@ -178,7 +178,7 @@ def _drawn(name: str, part: int, heads: int, head_size: int) -> torch.Tensor:
     import torch
 
     generator = torch.Generator().manual_seed(zlib.crc32(f"{name}/{part}".encode()))
-    return torch.randn(_LONGEST, heads, head_size, generator=generator)
+    return torch.randn(LONGEST, heads, head_size, generator=generator)
 
 
 def one_step(name: str, shape: Shape, *asks: Ask, **options: object) -> Case:

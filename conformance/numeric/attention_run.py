@@ -10,7 +10,7 @@ import attrs
 
 from conformance.context import CheckContext, describe, kind_of, locate
 from conformance.model import Finding, Unsupported, Violation
-from conformance.numeric.attention_cases import Case, Shape, Step, slots, stream
+from conformance.numeric.attention_cases import LONGEST, Case, Shape, Step, slots, stream
 from conformance.places import quoted
 
 if TYPE_CHECKING:
@@ -83,9 +83,10 @@ class Driver:
         for ask in step.asks:
             starts.append(starts[-1] + ask.new)
             places += slots(ask, size)[ask.past :]
-        width = max(len(ask.blocks) for ask in step.asks) + 1
-        table = [[*ask.blocks, *[self.case.spare] * (width - len(ask.blocks))] for ask in step.asks]
         lengths = [ask.length for ask in step.asks]
+        # Builders size their memory by the longest request that the config allows: no table is wider than that needs.
+        width = min(max(len(ask.blocks) for ask in step.asks) + 1, -(-LONGEST // size))
+        table = [[*ask.blocks, *[self.case.spare] * width][:width] for ask in step.asks]
         batch = CommonAttentionMetadata(
             query_start_loc=torch.tensor(starts, dtype=torch.int32, device=self.device),
             seq_lens=torch.tensor(lengths, dtype=torch.int32, device=self.device),
@@ -335,7 +336,7 @@ def _config(shape: Shape, dtype: torch.dtype) -> Any:
             num_kv_heads=shape.kv_heads,
             head_size=shape.head_size,
             num_layers=1,
-            max_model_len=1024,
+            max_model_len=LONGEST,
             sliding_window=shape.window,
         ),
         cache_config=CacheConfig(block_size=shape.block_size, sliding_window=shape.window),

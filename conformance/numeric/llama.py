@@ -18,15 +18,19 @@ if TYPE_CHECKING:
 _CONFIG: Final = Path(__file__).parents[1] / "data" / "tiny-llama" / "config.json"
 
 
-def config() -> dict[str, Any]:
-    """The `config.json` of the model."""
+def config(head_size: int | None = None) -> dict[str, Any]:
+    """The `config.json` of the model.
+
+    Args:
+        head_size: elements of a head; None for the usual one.
+    """
     found: dict[str, Any] = json.loads(_CONFIG.read_text(encoding="utf-8"))
-    return found
+    return found if head_size is None else {**found, "head_dim": head_size}
 
 
-def weights() -> dict[str, torch.Tensor]:
+def weights(head_size: int | None = None) -> dict[str, torch.Tensor]:
     """Its weights by their names in a folder, float32, each seeded by its name."""
-    facts = config()
+    facts = config(head_size)
     width, inner, size = facts["hidden_size"], facts["intermediate_size"], facts["head_dim"]
     heads, kv_heads = facts["num_attention_heads"], facts["num_key_value_heads"]
     made = {"model.embed_tokens.weight": _drawn("embed", facts["vocab_size"], width, spread=0.3)}
@@ -57,13 +61,13 @@ def _drawn(name: str, *shape: int, spread: float) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(zlib.crc32(name.encode()))) * spread
 
 
-def write_folder(folder: Path) -> None:
+def write_folder(folder: Path, head_size: int | None = None) -> None:
     """Write the model as a folder of the usual layout, its weights in one file of safetensors."""
-    (folder / "config.json").write_text(json.dumps(config()), encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps(config(head_size)), encoding="utf-8")
     header: dict[str, Any] = {}
     parts: list[bytes] = []
     at = 0
-    for name, tensor in weights().items():
+    for name, tensor in weights(head_size).items():
         whole = tensor.contiguous()
         # Its own way to bytes needs numpy, which torch does without.
         data = ctypes.string_at(whole.data_ptr(), whole.numel() * whole.element_size())
@@ -92,9 +96,11 @@ class Wrong:
     gap: float
 
 
-def first_wrong(prompt: Sequence[int], tokens: Sequence[int], near: float) -> Wrong | None:
+def first_wrong(
+    prompt: Sequence[int], tokens: Sequence[int], near: float, head_size: int | None = None
+) -> Wrong | None:
     """Follow what was generated, and find the first token whose logit is further from the largest one than `near`."""
-    logits = _logits([*prompt, *tokens], weights())
+    logits = _logits([*prompt, *tokens], weights(head_size), config(head_size))
     for place, got in enumerate(tokens):
         row = logits[len(prompt) + place - 1]
         best = int(row.argmax())
@@ -104,11 +110,10 @@ def first_wrong(prompt: Sequence[int], tokens: Sequence[int], near: float) -> Wr
     return None
 
 
-def _logits(tokens: Sequence[int], of: Mapping[str, torch.Tensor]) -> torch.Tensor:
+def _logits(tokens: Sequence[int], of: Mapping[str, torch.Tensor], facts: Mapping[str, Any]) -> torch.Tensor:
     """The logits after each token, float64 `[T, vocabulary]`."""
     import torch
 
-    facts = config()
     size, group = facts["head_dim"], facts["num_attention_heads"] // facts["num_key_value_heads"]
     count = len(tokens)
     x = of["model.embed_tokens.weight"].double()[list(tokens)]

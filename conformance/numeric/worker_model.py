@@ -186,6 +186,7 @@ class _Attention:
         self.impl: Any = self.backend.get_impl_cls()(
             weights.heads, weights.head_size, weights.head_size**-0.5, num_kv_heads=weights.kv_heads
         )
+        self.impl.process_weights_after_loading(self.dtype)
 
     def get_attn_backend(self) -> Any:
         """Return the backend."""

@@ -177,7 +177,10 @@ class Pickers(Generic[Selector, BackendIn, BackendOut, MlaSelector, MlaBackend, 
 
     @classmethod
     def get_supported_vit_attn_backends(cls) -> list[BackendOut]:
-        """Return the attention backends that vision encoders can use, best first; torch's SDPA by default."""
+        """Return the attention backends that vision encoders can use, best first; torch's SDPA by default.
+
+        An empty list says that there is none; `get_vit_attn_backend` then raises `NotSupported`.
+        """
         from platform_abc.config import AttentionBackendEnum
 
         return [cast("BackendOut", AttentionBackendEnum.TORCH_SDPA)]

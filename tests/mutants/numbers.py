@@ -359,6 +359,24 @@ class QuantisesInput(Quantises):
     _method: ClassVar[type[QuantizationMethod]] = RoundsInput
 
 
+class LosesTail(Eighths):
+    """Its kernel computes whole tiles, and takes any shape."""
+
+    def apply(
+        self, stored: Mapping[str, torch.Tensor], x: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Multiply, and scale."""
+        whole = super().apply(stored, x, bias)
+        whole[:, len(stored["q"]) // 64 * 64 :] = 0
+        return whole
+
+
+class QuantisesWithoutTail(Quantises):
+    """Registers a quantization method that computes no part of a tile."""
+
+    _method: ClassVar[type[QuantizationMethod]] = LosesTail
+
+
 def norm_in_half(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
     """Scale rows; in float16 the squares are too."""
     squares = x.square() if x.dtype is torch.float16 else x.float().square()

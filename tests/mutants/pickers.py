@@ -266,6 +266,22 @@ class VisionListed(Good):
         return [AttentionBackendEnum.CUSTOM, AttentionBackendEnum.TORCH_SDPA]
 
 
+class VisionBeside(Good):
+    """Lists no vision backend, and picks one."""
+
+    @classmethod
+    def get_supported_vit_attn_backends(cls) -> list[Any]:
+        """List none."""
+        return []
+
+    @classmethod
+    def get_vit_attn_backend(cls, head_size: int, dtype: Any, backend: Any = None) -> Any:
+        """Pick one."""
+        from platform_abc.config import AttentionBackendEnum
+
+        return AttentionBackendEnum.TORCH_SDPA
+
+
 class LatentMissing(Good):
     """Names a backend for latent attention that its module does not have."""
 

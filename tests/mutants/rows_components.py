@@ -16,6 +16,8 @@ _REPLAYS: Final = "graphs:Replays"
 _PASSES: Final = "graphs:Passes"
 _COPIES: Final = "workers:Copies"
 _ONE_BY_ONE: Final = "workers:OneByOne"
+_FEW: Final = "right:FewSizes"
+_WHOLE: Final = "right:WholeBlocks"
 
 ROWS: Final = (
     Mutant("attention:SeesNext", "attention.causal", _OTHER),
@@ -34,7 +36,7 @@ ROWS: Final = (
     Mutant("attention:OneBeyond", "attention.decode", _ATTENTION),
     Mutant("attention:ReadsBeforeStoring", "attention.decode", _ATTENTION),
     Mutant("attention:TableSorted", "attention.blocks", _OTHER),
-    Mutant("attention:TableContiguous", "attention.blocks", _ATTENTION),
+    Mutant("attention:TableContiguous", "attention.blocks", _FEW),
     Mutant("attention:LastBlockLeftOut", "attention.blocks", _ATTENTION),
     Mutant("attention:FirstRowOfTable", "attention.batch", _OTHER),
     Mutant("attention:RowsMixed", "attention.batch", _ATTENTION),
@@ -47,7 +49,7 @@ ROWS: Final = (
     Mutant("attention:OutputReplaced", "attention.output", _ATTENTION),
     Mutant("attention:OutputHalf", "attention.output", _OTHER),
     Mutant("attention:StoresNextBlock", "attention.cache-slots", _ATTENTION),
-    Mutant("attention:StoresOneFurther", "attention.cache-slots", _ATTENTION),
+    Mutant("attention:StoresOneFurther", "attention.cache-slots", "right:Bounds"),
     Mutant("attention:StoresNothing", "attention.cache-slots", _OTHER),
     Mutant("attention:StoresPadding", "attention.padding", _ATTENTION),
     Mutant("attention:RaisesOnDecode", "attention.runs", _ATTENTION),
@@ -114,19 +116,20 @@ ROWS: Final = (
     Mutant("numbers:SiluSwapped", "kernels.overrides", "numbers:Overrides"),
     Mutant("numbers:WritesPadding", "kernels.overrides", "numbers:Overrides"),
     Mutant("numbers:QuantisesByOneScale", "quantization.dense", "numbers:QuantisesCoarsely"),
-    Mutant("numbers:QuantisesUnscaled", "quantization.dense", "numbers:Quantises"),
+    Mutant("numbers:QuantisesUnscaled", "quantization.dense", "right:QuantisesInTiles"),
+    Mutant("numbers:QuantisesWithoutTail", "quantization.dense", "right:QuantisesInTiles"),
     Mutant("numbers:QuantisesBias", "quantization.bias", "numbers:Quantises"),
     Mutant("numbers:LosesBias", "quantization.bias", "numbers:QuantisesCoarsely"),
     Mutant("workers:SpecsByNumber", "worker.start", _COPIES),
     Mutant("workers:NeedsPorts", "worker.start", _ONE_BY_ONE),
     Mutant("workers:ChangesConfig", "worker.config-kept", _COPIES),
-    Mutant("workers:TakesAll", "worker.memory", _ONE_BY_ONE),
+    Mutant("workers:TakesAll", "worker.memory", _WHOLE),
     Mutant("workers:CountsGib", "worker.memory", _COPIES),
-    Mutant("workers:NamesMixed", "worker.steps", _ONE_BY_ONE),
+    Mutant("workers:NamesMixed", "worker.steps", "right:RefusingBackend"),
     Mutant("workers:LastLeftOut", "worker.steps", _COPIES),
     Mutant("workers:PlacesShifted", "worker.steps", _ONE_BY_ONE),
     Mutant("workers:ChunksAlone", "worker.chunks", _COPIES),
-    Mutant("workers:Keeps", "worker.shutdown", _ONE_BY_ONE),
+    Mutant("workers:Keeps", "worker.shutdown", _WHOLE),
     Mutant("workers:LeavesLayers", "worker.shutdown", _COPIES),
     Mutant("attention:NoMaximum", "attention.large-scores", _ATTENTION),
     Mutant("attention:MaximumFromZero", "attention.large-scores", "attention:Scores"),
@@ -173,7 +176,7 @@ ROWS: Final = (
     Mutant("workers:IgnoresShare", "worker.memory", _ONE_BY_ONE),
     Mutant("workers:IgnoresBytes", "worker.memory", _COPIES),
     Mutant("workers:EightRequests", "worker.steps", _ONE_BY_ONE),
-    Mutant("workers:RemembersBlocks", "worker.restarts", _COPIES),
+    Mutant("workers:RemembersBlocks", "worker.restarts", _FEW),
     Mutant("workers:CopiesCaches", "worker.caches", _ONE_BY_ONE),
     Mutant("cache_plans:PlansOneTensor", "pickers.kv-cache-builder.plans", "cache_plans:PlansApart"),
     Mutant("cache_plans:PlansEachAll", "pickers.kv-cache-builder.plans", "cache_plans:PlansApart"),

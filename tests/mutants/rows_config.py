@@ -18,7 +18,7 @@ ROWS: Final[tuple[Mutant, ...]] = (
     Mutant("hooks:HelpBroken", "config.parser-usable", "hooks:OptionAdded"),
     Mutant("hooks:OptionTaken", "config.parser-usable", "hooks:OptionAdded"),
     Mutant("hooks:MarksConfig", "config.two-step", "hooks:WaitsForModel"),
-    Mutant("hooks:WantsGraphs", "config.engine-accepts"),
+    Mutant("hooks:WantsGraphs", "config.engine-accepts", "right:FewSizes"),
     Mutant("hooks:RefusesCopy", "config.copyable", "hooks:OwnCopy"),
     Mutant("hooks:SharesCopy", "config.copyable", "hooks:OwnCopy"),
     Mutant("hooks:ConfigInModule", "config.module-state", "hooks:LogsOnce"),

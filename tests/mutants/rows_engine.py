@@ -10,7 +10,7 @@ _PLAIN: Final = "engine:Unusual"
 
 ROWS: Final = (
     Mutant("engine:ManyTokens", "engine.in-process", "engine:ManyTokensTwin"),
-    Mutant("engine:LongPrompts", "engine.in-process", _PLAIN),
+    Mutant("engine:LongPrompts", "engine.in-process", "right:FewSizes"),
     Mutant("engine:SecondLoad", "worker.start", _PLAIN),
     Mutant("engine:Stale", "worker.steps", _PLAIN),
     Mutant("engine:Drifting", "worker.steps", _PLAIN),
@@ -22,7 +22,7 @@ ROWS: Final = (
     Mutant("engine:CoreGrows", "engine.processes", _PLAIN),
     Mutant("engine:WorkerNeedsFront", "engine.processes", _PLAIN),
     Mutant("engine:OtherTokens", "engine.same-tokens", _PLAIN),
-    Mutant("engine_model:DoublesNorms", "engine.tokens", _PLAIN),
+    Mutant("engine_model:DoublesNorms", "engine.tokens", "right:FewSizes"),
     Mutant("engine_model:SmallBlocks", "engine.block-sizes", _PLAIN),
     Mutant("engine_model:NeverReleased", "engine.requests", _PLAIN),
     Mutant("engine_model:OneRank", "engine.tensor-parallel", "engine_model:TwoRanks"),

@@ -213,7 +213,8 @@ class AttentionImpl(abc.ABC, Generic[M]):
             query: `[T, H, D]`.
             key: `[T, K, D]`.
             value: `[T, K, D]`.
-            kv_cache: the layer's cache, of the shape that its backend's `get_kv_cache_shape` gave.
+            kv_cache: the layer's cache, of the shape that its backend's `get_kv_cache_shape` gave. A step changes the
+                slots of its tokens in it, and what the layout keeps for their blocks as a whole, such as scales.
             attn_metadata: what the backend's builder built for this step.
             output: `[T, H, D]` to be filled; None allocates it.
 
@@ -223,6 +224,8 @@ class AttentionImpl(abc.ABC, Generic[M]):
 
     def process_weights_after_loading(self, act_dtype: torch.dtype) -> None:
         """Prepare what the implementation derives from weights; by default there is nothing.
+
+        Called once before the first `forward`, when the weights of the layer are loaded.
 
         Args:
             act_dtype: dtype of activations.

@@ -46,6 +46,9 @@ class QuantizationMethod(abc.ABC):
 
         Returns:
             The stored tensors by name.
+
+        Raises:
+            ValueError: an override: the kernels take no weight of this shape.
         """
 
     @abc.abstractmethod

@@ -174,7 +174,10 @@ class WorkerBase(abc.ABC):
 
     @abc.abstractmethod
     def determine_available_memory(self) -> int:
-        """Return the bytes that the KV cache may take."""
+        """Return the bytes that the KV cache may take.
+
+        They are `cache_config.kv_cache_memory_bytes` where the user has set that, or the whole blocks of it.
+        """
 
     @abc.abstractmethod
     def initialize_from_config(self, kv_cache_config: KVCacheConfig) -> None:
@@ -224,5 +227,9 @@ class WorkerBase(abc.ABC):
         return
 
     def shutdown(self) -> None:
-        """Free the device and leave the process group; by default nothing."""
+        """Free the device and leave the process group; by default nothing.
+
+        An override drops the model, its caches and what `static_forward_context` has of its layers, so that another
+        worker can start in the same process.
+        """
         return

@@ -65,6 +65,10 @@ class Attention(torch.nn.Module):
         self.use_opaque_op = current_platform.opaque_attention_op()
         config.compilation_config.static_forward_context[self.layer_name] = self
 
+    def prepare(self) -> None:
+        """Let the implementation derive what it needs, once the weights around it are loaded."""
+        self.impl.process_weights_after_loading(self.dtype)
+
     def get_attn_backend(self) -> type[AttentionBackend]:
         """Return the backend that was selected for this layer."""
         return self.backend
@@ -128,7 +132,7 @@ def attend(
         value,
         context.kv_caches[layer_name],
         context.attn_metadata[layer_name],
-        output,
+        output if layer.backend.accept_output_buffer else None,
     )
     if result is not output:
         output.copy_(result.view_as(output))

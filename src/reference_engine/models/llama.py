@@ -57,6 +57,7 @@ class Mixer(torch.nn.Module):
         )
         out = Part(name=f"{name}.o_proj", outputs=width, inputs=queries, cut=build.share(1, queries))
         self.out = Linear(build, [out], bias=shape.attention_bias)
+        self.attention.prepare()
 
     def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         """Attend.
