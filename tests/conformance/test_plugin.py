@@ -280,6 +280,7 @@ def test_an_engine_without_its_base_class_is_refused(vendor: Vendor) -> None:
     assert vendor.kit("--conformance-engine=native").code == 0
 
 
+@pytest.mark.deep
 def test_the_time_limit_is_the_users(vendor: Vendor) -> None:
     """`--conformance-timeout` ends a check that takes longer; it fails with that limit."""
     vendor.checks("import time\nsham('identity.slow', lambda ctx: time.sleep(1000))")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import sys
@@ -47,6 +48,7 @@ def test_everything_rests_on_the_import() -> None:
     """
     checks = all_checks()
 
+    @functools.cache
     def below(name: str) -> set[str]:
         return {name}.union(*(below(need) for need in checks[name].needs))
 

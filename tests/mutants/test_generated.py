@@ -34,6 +34,7 @@ def _matrix(names: list[str]) -> Matrix:
     return Matrix(engine="native", deep=False, written=[], generated=found)
 
 
+@pytest.mark.mutants
 def test_a_sample_is_found_out() -> None:
     """Of a few mutants from all over the contract, each is killed, warned of, or has a reason to survive."""
     names = sorted(generated.names(), key=lambda name: zlib.crc32(name.encode()))[:_SAMPLE]

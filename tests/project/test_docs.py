@@ -69,7 +69,7 @@ def test_contract_page_defines_a_platform_that_python_accepts():
     assert told.strip() == "True"
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.torch
 def test_the_start_of_an_engine_on_its_page_runs_and_passes_strict_checks(tmp_path):
     """Whoever copies it gets a worker class, and no complaint of the type checker."""

@@ -157,7 +157,7 @@ told = {"error": float((torch.cat(parts) - want).abs().max())}
     assert _ask(interpreter, program)["error"] < 1e-5
 
 
-@pytest.mark.parametrize("executor", ["uni", "mp"])
+@pytest.mark.parametrize("executor", ["uni", pytest.param("mp", marks=pytest.mark.deep)])
 def test_engine_generates_on_the_dummy_what_it_generates_on_the_cpu(interpreter, tmp_path, executor):
     """The reference engine runs on the example's worker, attention and op, also over processes."""
     program = tmp_path / "generate.py"

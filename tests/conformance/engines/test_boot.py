@@ -80,6 +80,7 @@ def test_a_front_end_that_waits_for_a_dead_process_is_stuck(tmp_path: Path) -> N
     assert {event["process"] for event in found.events} == {"front end", "engine core"}
 
 
+@pytest.mark.deep
 def test_what_outlives_the_engine_is_found_and_ended(tmp_path: Path) -> None:
     """A process in a session of its own and shared memory; both are gone afterwards."""
     found = boot(tmp_path, "leaves_process")
