@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,16 +30,31 @@ class Lifeline:
         return gone
 
 
-def end_session(leader: int) -> None:
-    """Kill all that is left of a session.
+def end_session(leader: int, seconds: float = 1.0) -> None:
+    """Kill all that is left of a session, also what its processes start meanwhile.
 
     Args:
         leader: number of the process that led it.
+        seconds: longest wait for those that were killed to be gone.
     """
-    for number in _processes():
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if os.getsid(number) == leader:
+    killed: set[int] = set()
+    while new := {number for number in _processes() if _session_of(number) == leader} - killed:
+        killed |= new
+        for number in new:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(number, signal.SIGKILL)
+    until = time.monotonic() + seconds
+    while any(_session_of(number) == leader for number in killed) and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+def _session_of(number: int) -> int | None:
+    """Return the session of a process; None of one that is gone, or only waits for its parent to take note."""
+    with contextlib.suppress(OSError):
+        state = Path(f"/proc/{number}/stat")
+        if not (state.exists() and state.read_text().rpartition(") ")[2].startswith("Z")):
+            return os.getsid(number)
+    return None
 
 
 def _processes() -> Iterator[int]:

@@ -72,6 +72,30 @@ def test_all_of_a_session_is_ended_and_nothing_else() -> None:
     other.wait()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="sessions are of POSIX")
+def test_what_a_session_starts_while_it_is_ended_goes_too() -> None:
+    """Whoever supervises it may start what was killed again, after one has looked."""
+    script = """
+import os, sys, time
+print(flush=True)
+until = time.monotonic() + 20
+while time.monotonic() < until:
+    if os.fork():
+        os._exit(0)
+"""
+    leader = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert leader.stdout is not None
+    leader.stdout.readline()
+    end_session(leader.pid)
+    leader.wait()
+    left = subprocess.run(
+        ["ps", "-eo", "sid=,stat="], capture_output=True, text=True, check=True
+    ).stdout.split("\n")
+    assert [line for line in left if line.split()[:1] == [str(leader.pid)] and "Z" not in line] == []
+
+
 def _runs(number: int) -> bool:
     listed = subprocess.run(
         ["ps", "-o", "stat=", "-p", str(number)], capture_output=True, text=True, check=False
