@@ -96,7 +96,7 @@ def test_an_intrusive_conftest_changes_no_verdict(vendor: Vendor) -> None:
         ["-p", "no:cacheprovider", "-p", "no:python", "-p", "no:doctest"],
         ["-p", "randomly", "-p", "randomly", "--randomly-seed=3"],
         ["-n", "2"],
-        ["-n", "2", "--dist=loadgroup"],
+        pytest.param(["-n", "2", "--dist=loadgroup"], marks=pytest.mark.deep),
         ["-s", "-vv"],
         ["--capture=sys", "--color=yes"],
         ["-p", "no:terminal"],
