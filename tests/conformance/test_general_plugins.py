@@ -247,11 +247,16 @@ def test_plugins_run_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == ["os:getcwd", "os:getcwd"]  # imported, then called
 
 
-def test_plugins_that_failed_when_they_were_tried_are_not_run_again() -> None:
-    """One cause is one failure."""
-    _context(
-        GeneralPlugins((("x", "no_such_module:go"),), Trial("no_such_module:go", "raised"))
-    ).run_plugins()
+def test_plugins_that_failed_when_they_were_tried_are_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One cause is one failure: what would run if the trial had gone well is left alone."""
+    monkeypatch.setattr(general_plugins, "_ran", [])
+    points = (("cwd", "os:getcwd"),)
+    ran: list[list[Any]] = []
+    for trial in (Trial("os:getcwd", "raised"), Trial()):
+        _context(GeneralPlugins(points, trial)).run_plugins()
+        ran.append(list(general_plugins._ran))
+    assert ran[0] == []
+    assert ran[1] != []
 
 
 @pytest.mark.torch
