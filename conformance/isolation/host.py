@@ -187,7 +187,7 @@ class Session:
 
         def work(extend: Extend) -> Message:
             if request["do"] == "facts":
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(Exception):  # the check of general plugins tells
                     CheckContext(
                         self.cls, self.adapter, self.starter.fresh, plugins=self.plugins
                     ).run_plugins()
@@ -251,9 +251,8 @@ def _open(
         starter = Starter(path, {**original, **variables}, Path(boot["scratch"]), float(boot["limit"]))
         checks_of(boot["checks_from"])
         plugins = GeneralPlugins()
-        if (
-            not boot["light"] and not made.names
-        ):  # a stand-in that a plugin registers would pass for the device
+        # Not over stand-ins: one that a plugin registers would pass for the device.
+        if not boot["light"] and not made.names:
             plugins = _tried(channel, boot, cls, chosen)
         return (
             {
