@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import signal
+import sys
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,3 +55,42 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what was left out, so that a green run without torch is not mistaken for the whole."""
     if _left_out:
         terminalreporter.write_line(f"left out, for want of torch: {', '.join(sorted(set(_left_out)))}")
+
+
+@pytest.fixture
+def use_platform(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Return a function that makes a CPU platform with some members replaced the current one."""
+    import platforms
+    from platforms.cpu import CpuPlatform
+
+    monkeypatch.setenv("PLATFORM_ABC_TARGET_DEVICE", "cpu")
+    monkeypatch.delenv("CPU_VISIBLE_MEMORY_NODES", raising=False)
+
+    def use(**members: Any) -> Any:
+        wrapped = {
+            name: classmethod(value) if callable(value) and not isinstance(value, type) else value
+            for name, value in members.items()
+        }
+        platform = type("ChangedPlatform", (CpuPlatform,), {"__module__": __name__, **wrapped})()
+        monkeypatch.setitem(vars(platforms), "current_platform", platform)
+        _clear_selections()
+        return platform
+
+    yield use
+    platforms.reset_current_platform()
+    _clear_selections()
+
+
+def _clear_selections() -> None:
+    """Let the engine ask for attention backends again, if it has asked in this process."""
+    selector = sys.modules.get("reference_engine.selector")
+    if selector is not None:
+        selector.clear_cache()
+
+
+@pytest.fixture
+def ctrl_c_is_pythons_own() -> Iterator[None]:
+    """A shell's background job starts with SIGINT ignored; some facts are about an interpreter that a user started."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

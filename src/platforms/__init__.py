@@ -24,7 +24,7 @@ else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["load_general_plugins", "reset_current_platform", "resolution_report"]
+__all__ = ["load_general_plugins", "reset_current_platform", "resolution_report", "resolved_platform"]
 
 
 def resolution_report() -> ResolutionReport:
@@ -36,6 +36,12 @@ def resolution_report() -> ResolutionReport:
     from platforms._resolver import RESOLVER
 
     return RESOLVER.report()
+
+
+def resolved_platform() -> Platform | None:
+    """Return the platform of this process if it has been chosen; this chooses none."""
+    chosen: Platform | None = globals().get("current_platform")
+    return chosen
 
 
 def load_general_plugins() -> LoadedPlugins:

@@ -12,11 +12,11 @@ import attrs
 
 from platform_abc.config import CACHE_DTYPES, AttentionBackendEnum, CUDAGraphMode
 from platform_abc.config_values import MODEL_DTYPES
+from platform_abc.hooks import trace
+from platform_abc.hooks.calls import named
+from platform_abc.hooks.watch import HookWatch
 from platform_abc.timeline import Process
-from reference_engine import trace
-from reference_engine.hook_calls import named
 from reference_engine.processes.child_start import HOOK_SECONDS
-from reference_engine.processes.hook_watch import HookWatch, naming_hook
 
 T = TypeVar("T")
 
@@ -192,9 +192,15 @@ def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     trace.step("general plugins")
     from platforms import current_platform
 
-    watch = HookWatch(Process.FRONT_END.value, HOOK_SECONDS, lambda text: None, interrupts=True)
+    watch = HookWatch(
+        Process.FRONT_END.value,
+        HOOK_SECONDS,
+        platforms.resolved_platform,
+        lambda text: None,
+        interrupts=True,
+    )
     try:
-        with watch.watching(), naming_hook(), named("pre_register_and_update", current_platform):
+        with watch.watching(), watch.naming(), named("pre_register_and_update", current_platform):
             current_platform.pre_register_and_update(parser)
     finally:
         watch.close()

@@ -79,9 +79,12 @@ def _parser(given: Sequence[str], until_the_end: contextlib.ExitStack) -> argpar
     command = next((word for word in given if not word.startswith("-")), "")
     if command == "generate":
         if _wants_trace(given):
-            from reference_engine import trace
+            import platforms
+            from platform_abc.hooks import trace
 
-            until_the_end.enter_context(trace.front_end())
+            until_the_end.enter_context(
+                trace.front_end(platforms.current_platform, platforms.resolution_report())
+            )
         _add_generate(generate)
     devices.set_defaults(run=_devices)
     devices.add_argument("--json", action="store_true", help="print JSON")

@@ -6,8 +6,8 @@ import importlib
 from collections.abc import Sequence
 from typing import Final
 
+from platform_abc.hooks.trace import Moment
 from platform_abc.timeline import Process
-from reference_engine.trace import Moment
 
 _WIDTH: Final = 160
 

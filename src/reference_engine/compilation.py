@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from platform_abc.components.compile import PassManager
 from platform_abc.components.graph import StaticGraphWrapper
 from platform_abc.config import CompilationMode, CUDAGraphMode
-from reference_engine.picked import resolve_picked
+from platform_abc.picked import resolve_picked
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
@@ -27,7 +27,9 @@ def install_passes(config: EngineConfig) -> PassManager:
     """
     from platforms import current_platform
 
-    manager = resolve_picked("get_pass_manager_cls", current_platform.get_pass_manager_cls(), PassManager)()
+    manager = resolve_picked(
+        "get_pass_manager_cls", current_platform.get_pass_manager_cls(), PassManager, current_platform
+    )()
     manager.configure(config)
     config.compilation_config.inductor_compile_config[current_platform.pass_key] = manager
     return manager
@@ -69,7 +71,7 @@ def wrap_in_graph(runnable: C, config: EngineConfig) -> C:
     if not (mode.has_full_cudagraphs() and current_platform.support_static_graph_mode()):
         return runnable
     picked = current_platform.get_static_graph_wrapper_cls()
-    chosen = resolve_picked("get_static_graph_wrapper_cls", picked, StaticGraphWrapper)
+    chosen = resolve_picked("get_static_graph_wrapper_cls", picked, StaticGraphWrapper, current_platform)
     wrapper = chosen(
         runnable,
         vllm_config=config,

@@ -14,16 +14,16 @@ from concurrent.futures import Future, as_completed
 from typing import TYPE_CHECKING, Any, cast
 
 from platform_abc.foreign import describe
+from platform_abc.hooks.silence import POLL_SECONDS
+from platform_abc.hooks.watch import EngineFailed
 from reference_engine.processes.child import CALL_SECONDS, END_SECONDS, ProcessFailed
-from reference_engine.processes.hook_watch import EngineFailed
-from reference_engine.processes.silence import POLL_SECONDS
 
 if TYPE_CHECKING:
+    from platform_abc.hooks.trace import Moment
     from reference_engine.engine_core import EngineCore
     from reference_engine.input_processor import Request
     from reference_engine.processes.child import Child
     from reference_engine.scheduler import Result
-    from reference_engine.trace import Moment
 
 logger = logging.getLogger(__name__)
 

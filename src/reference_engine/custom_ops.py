@@ -5,8 +5,8 @@ So it is imported late, by the worker, never by another module of the engine at 
 
 from __future__ import annotations
 
+from platform_abc.hooks.calls import named
 from platforms import current_platform
-from reference_engine.hook_calls import named
 from reference_engine.opaque_ops import all_reduce, attention, register_ops
 
 __all__ = ["all_reduce", "attention"]

@@ -17,23 +17,22 @@ from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from platform_abc.errors import ConfigError
+from platform_abc.hooks import trace
+from platform_abc.hooks.watch import (
+    EngineFailed,
+    HookHung,
+    HookWatch,
+    said,
+    takes_signals,
+)
 from platform_abc.requests import SamplingParams
 from platform_abc.timeline import Process
-from reference_engine import trace
 from reference_engine.core_client import CoreClient, InProcessCore, ProcessCore, tell
 from reference_engine.engine_config import create_engine_config
 from reference_engine.engine_core import serve_engine_core, start_in_process
 from reference_engine.input_processor import Request, process_request
 from reference_engine.processes.child import CALL_SECONDS, Child
 from reference_engine.processes.child_start import START_SECONDS, ChildStart, pickle_config
-from reference_engine.processes.hook_watch import (
-    EngineFailed,
-    HookHung,
-    HookWatch,
-    naming_hook,
-    said,
-    takes_signals,
-)
 from reference_engine.processes.lifeline import Lifeline, end_session
 from reference_engine.scheduler import Result
 from reference_engine.worker_start import load_plugins
@@ -84,12 +83,18 @@ class Engine:
         self._failure: BaseException | None = None
         self._owner = os.getpid()
         self._left: set[Future[Any]] = set()
-        self._watch = HookWatch(Process.FRONT_END.value, args.hook_timeout, self._hangs, interrupts=True)
+        self._watch = HookWatch(
+            Process.FRONT_END.value,
+            args.hook_timeout,
+            platforms.resolved_platform,
+            self._hangs,
+            interrupts=True,
+        )
         self._rest.callback(self._watch.close)
         atexit.register(self.close)
         self._rest.callback(atexit.unregister, self.close)
         if traced:
-            self._own = self._rest.enter_context(trace.front_end())
+            self._own = self._rest.enter_context(trace.front_end(platforms.current_platform, report))
         self.config: EngineConfig
         self._guarded(lambda: self._start(args, report, traced=traced))
 
@@ -231,7 +236,7 @@ class Engine:
 
     def _watched(self, work: Callable[[], T]) -> T:
         try:
-            with self._watch.watching(), naming_hook():
+            with self._watch.watching(), self._watch.naming():
                 return work()
         except Exception as error:
             self._end(error)
@@ -260,7 +265,7 @@ class Engine:
                 if core is not None:
                     if error is not None:
                         core.fail(error)
-                    with self._watch.watching(), self._watch.limited(_CLOSE_SECONDS), naming_hook():
+                    with self._watch.watching(), self._watch.limited(_CLOSE_SECONDS), self._watch.naming():
                         core.close(failed=error is not None)
             except Exception:
                 if error is None:

@@ -26,8 +26,8 @@ from platform_abc.config import (
 )
 from platform_abc.config_values import MODEL_DTYPES
 from platform_abc.errors import ConfigError
+from platform_abc.hooks.calls import named, observed, owner
 from reference_engine.args import EXECUTORS
-from reference_engine.hook_calls import named, observed, owner
 from reference_engine.models.model_config import describe_model
 from reference_engine.models.quantization import resolve_quantization
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from platform_abc.errors import ConfigError
+from platform_abc.hooks import trace
 from platform_abc.qualname import resolve_obj_by_qualname
-from reference_engine import trace
 from reference_engine.engine_config import run_config_hooks
 from reference_engine.executor import DistributedExecutor, InProcessExecutor, refuse_more_than_one
 from reference_engine.kv_cache import make_kv_cache_config

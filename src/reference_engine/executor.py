@@ -10,20 +10,20 @@ from platform_abc._config_checks import NOT_NEGATIVE
 from platform_abc.components.kv_cache import KVCacheSpec
 from platform_abc.components.worker import StepOutput
 from platform_abc.errors import ConfigError
-from reference_engine import trace
+from platform_abc.hooks import trace
 from reference_engine.worker_start import start_worker
 
 if TYPE_CHECKING:
     from platform_abc.components.kv_cache import KVCacheConfig
     from platform_abc.components.worker import StepRequest, WorkerBase
     from platform_abc.config import CacheConfig, EngineConfig
+    from platform_abc.hooks.trace import Moment
     from reference_engine.host_blocks import HostBlocks
     from reference_engine.process_executor import WorkerProcesses
     from reference_engine.processes.child_side import Handler
     from reference_engine.processes.child_start import ChildStart
     from reference_engine.ray_executor import RayWorkers
     from reference_engine.scheduler import Move
-    from reference_engine.trace import Moment
 
 T = TypeVar("T")
 

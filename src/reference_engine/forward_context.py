@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from platform_abc.config import CUDAGraphMode, EngineConfig
-from reference_engine.hook_calls import named
+from platform_abc.hooks.calls import named
 
 if TYPE_CHECKING:
     import torch

@@ -9,7 +9,7 @@ import torch
 
 from platform_abc.device_like import has_device_v2
 from platform_abc.errors import NotSupported
-from reference_engine.hook_calls import named
+from platform_abc.hooks.calls import named
 
 if TYPE_CHECKING:
     from platform_abc.components.kv_cache import KVCacheConfig

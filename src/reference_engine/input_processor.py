@@ -10,9 +10,9 @@ import attrs
 from platform_abc._config_checks import NOT_NEGATIVE, WHOLE
 from platform_abc.errors import ConfigError
 from platform_abc.foreign import describe, shown
+from platform_abc.hooks.calls import named, owner
+from platform_abc.hooks.watch import said
 from platform_abc.requests import EngineInput, SamplingParams
-from reference_engine.hook_calls import named, owner
-from reference_engine.processes.hook_watch import said
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig

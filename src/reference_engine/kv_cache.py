@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from platform_abc.components.kv_cache import DefaultKVCacheConfigBuilder, KVCacheConfigBuilder
+from platform_abc.hooks.calls import named, observed
+from platform_abc.picked import resolve_picked
 from platform_abc.pickers import has_pickers_v2
-from reference_engine.hook_calls import named, observed
-from reference_engine.picked import resolve_picked
 
 if TYPE_CHECKING:
     from platform_abc.components.kv_cache import KVCacheConfig, KVCacheSpec
@@ -60,7 +60,7 @@ def builder_class(
         return DefaultKVCacheConfigBuilder
     with named("get_kv_cache_config_builder_cls", platform):
         picked = platform.get_kv_cache_config_builder_cls(config)
-    return resolve_picked("get_kv_cache_config_builder_cls", picked, KVCacheConfigBuilder)
+    return resolve_picked("get_kv_cache_config_builder_cls", picked, KVCacheConfigBuilder, platform)
 
 
 def check_layer_indices(specs: Mapping[str, KVCacheSpec]) -> None:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from platform_abc.errors import ConfigError
+from platform_abc.hooks.silence import POLL_SECONDS, Silence
+from platform_abc.hooks.watch import HookWatch
+from platforms import resolved_platform
 from reference_engine.executor import serve_worker
 from reference_engine.processes.child import CALL_SECONDS, END_SECONDS, ProcessFailed
 from reference_engine.processes.child_side import Handler, failure_text, prepare
 from reference_engine.processes.child_start import START_SECONDS, ChildStart, pickle_config
-from reference_engine.processes.hook_watch import HookWatch
-from reference_engine.processes.silence import POLL_SECONDS, Silence
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
@@ -114,7 +115,9 @@ class _Actor:
     def start(self, start: ChildStart, environment: Mapping[str, str]) -> tuple[bool, Any]:
         """Start the worker; whether it went well, and else why not."""
         os.environ.update(environment)
-        self._watch = HookWatch(start.name, start.hook_seconds, self._hang, stacks=start.stacks)
+        self._watch = HookWatch(
+            start.name, start.hook_seconds, resolved_platform, self._hang, stacks=start.stacks
+        )
 
         def begin() -> None:
             self._handler = prepare(serve_worker, start)

@@ -13,8 +13,8 @@ from platform_abc.config import (
     get_current_config,
 )
 from platform_abc.errors import NotSupported
-from reference_engine.hook_calls import named
-from reference_engine.picked import resolve_picked
+from platform_abc.hooks.calls import named
+from platform_abc.picked import resolve_picked
 
 if TYPE_CHECKING:
     import torch
@@ -76,7 +76,8 @@ def _select(
             f"{type(current_platform).__name__} returned {name!r}, expected a dotted name"
         )
     # Never instantiated, so it is the class that counts.
-    chosen = cast("type[AttentionBackend]", resolve_picked("get_attn_backend_cls", name, AttentionBackend))
+    picked = resolve_picked("get_attn_backend_cls", name, AttentionBackend, current_platform)
+    chosen = cast("type[AttentionBackend]", picked)
     device_name, found = current_platform.device_name, chosen.get_name()
     if backend not in (None, AttentionBackendEnum.CUSTOM) and found != backend.name:
         raise ValueError(

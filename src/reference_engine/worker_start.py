@@ -12,9 +12,9 @@ from platform_abc.components.kernels import IR_OPS
 from platform_abc.components.worker import WorkerBase
 from platform_abc.device_ids import assign_physical_devices
 from platform_abc.errors import ConfigError
+from platform_abc.hooks import trace
+from platform_abc.hooks.calls import named, observed
 from platform_abc.qualname import resolve_obj_by_qualname
-from reference_engine import trace
-from reference_engine.hook_calls import named, observed
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig

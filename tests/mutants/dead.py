@@ -219,9 +219,9 @@ class ImportsEngine(Good):
     @classmethod
     def is_pin_memory_available(cls) -> bool:
         """Log it by the engine's helper."""
-        from reference_engine import hook_calls
+        from reference_engine import input_processor
 
-        return not hook_calls.__doc__
+        return not input_processor.__doc__
 
 
 class AnswersAlone(Good):

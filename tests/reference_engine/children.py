@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from platform_abc.config import EngineConfig
-from reference_engine import trace
+from platform_abc.hooks import trace
 from reference_engine.processes.child_side import Loop, answer_calls
 from reference_engine.processes.child_start import ChildStart
 

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from platform_abc.hooks import trace
+from platform_abc.hooks.watch import EngineFailed
 from platform_abc.timeline import TIMELINE
 from platform_abc.timeline_trace import Seen, violations
-from reference_engine import cli, cli_table, cli_text, trace
-from reference_engine.processes.hook_watch import EngineFailed
+from reference_engine import cli, cli_table, cli_text
 
 Use = Callable[..., Any]
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from platform_abc.hooks.watch import EngineFailed, HookHung
 from platform_abc.requests import SamplingParams
 from reference_engine import core_client
 from reference_engine.args import EngineArgs
 from reference_engine.core_client import InProcessCore, ProcessCore, own_copy
 from reference_engine.engine import Engine
 from reference_engine.input_processor import Request
-from reference_engine.processes.hook_watch import EngineFailed, HookHung
 from reference_engine.scheduler import Result
 from tests.reference_engine.test_failures import in_thread
 

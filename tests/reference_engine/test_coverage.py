@@ -21,6 +21,7 @@ from platform_abc.components.kv_cache import AttentionSpec
 from platform_abc.components.quantization import register_quantization_config, unregister_quantization_config
 from platform_abc.config import CompilationConfig, CompilationMode, EngineConfig
 from platform_abc.device import Device
+from platform_abc.hooks.trace import Trace, record
 from platform_abc.members import MEMBERS
 from platform_abc.requests import SamplingParams
 from platform_abc.timeline import Process
@@ -32,7 +33,6 @@ from reference_engine.args import EngineArgs
 from reference_engine.engine import Engine
 from reference_engine.engine_config import create_engine_config
 from reference_engine.kv_cache import check_layer_indices
-from reference_engine.trace import Trace, record
 from tests.reference_engine.components import Rounded
 from tests.reference_engine.models.test_lora import save
 

@@ -58,7 +58,7 @@ def test_hooks_run_in_the_documented_order(use_platform: Use) -> None:
 def test_what_each_hook_changed_is_told(use_platform: Use, caplog: pytest.LogCaptureFixture) -> None:
     """The debug log says which hook changed which field from what to what."""
     use_platform(apply_config_platform_defaults=lambda _cls, c: c.compilation_config.custom_ops.append("+x"))
-    caplog.set_level("DEBUG", "reference_engine.hook_calls")
+    caplog.set_level("DEBUG", "platform_abc.hooks.calls")
     create_engine_config(EngineArgs())
     told = [record.getMessage() for record in caplog.records]
     assert "apply_config_platform_defaults: compilation_config.custom_ops: [] → [+x]" in told

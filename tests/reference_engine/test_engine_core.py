@@ -150,7 +150,7 @@ def test_the_second_run_of_the_hooks_is_told_and_changes_nothing(
     """In a process of its own, the core constructs the config once more."""
     use_platform()
     config = create_engine_config(EngineArgs(dtype="float32"))
-    caplog.set_level("DEBUG", "reference_engine.hook_calls")
+    caplog.set_level("DEBUG", "platform_abc.hooks.calls")
     EngineCore(config, Counting(), again=True)
     told = [record.getMessage() for record in caplog.records]
     assert [text for text in told if text.startswith("check_and_update_config")] == [

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from platform_abc.errors import ConfigError
+from platform_abc.hooks.watch import EngineFailed
 from platform_abc.requests import SamplingParams
 from platform_abc.timeline import Process
 from platform_abc.timeline_trace import violations
 from reference_engine.args import EngineArgs
 from reference_engine.engine import Engine
-from reference_engine.processes.hook_watch import EngineFailed
 from tests.reference_engine.components import NotingWorker
 from tests.reference_engine.test_failures import descendants, in_thread
 

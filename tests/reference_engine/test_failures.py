@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
+from platform_abc.hooks.watch import EngineFailed, HookHung
 from platform_abc.requests import SamplingParams
 from platforms.components.worker import DeviceWorker
 from reference_engine.args import EngineArgs
 from reference_engine.engine import Engine
-from reference_engine.processes.hook_watch import EngineFailed, HookHung
 from tests.reference_engine import failing
 
 Use = Callable[..., Any]

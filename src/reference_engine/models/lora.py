@@ -15,8 +15,8 @@ import torch
 
 from platform_abc.components.lora import LoRAMapping, PunicaWrapperBase
 from platform_abc.errors import ConfigError
+from platform_abc.picked import resolve_picked
 from reference_engine.models.adapter_folder import Adapter, read_adapter
-from reference_engine.picked import resolve_picked
 
 if TYPE_CHECKING:
     from platform_abc.components.worker import StepDetails
@@ -38,7 +38,9 @@ def make_punica_wrapper(config: EngineConfig, lora: LoRAConfig, device: torch.de
     """
     from platforms import current_platform
 
-    chosen = resolve_picked("get_punica_wrapper", current_platform.get_punica_wrapper(), PunicaWrapperBase)
+    chosen = resolve_picked(
+        "get_punica_wrapper", current_platform.get_punica_wrapper(), PunicaWrapperBase, current_platform
+    )
     scheduler = config.scheduler_config
     return chosen(scheduler.max_num_batched_tokens, scheduler.max_num_seqs, device, max_loras=lora.max_loras)
 

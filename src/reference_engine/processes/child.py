@@ -13,10 +13,10 @@ from multiprocessing.connection import wait
 from typing import Any, Final, Self
 
 from platform_abc.foreign import describe
+from platform_abc.hooks.silence import POLL_SECONDS, Silence
+from platform_abc.hooks.watch import EngineFailed
 from reference_engine.processes.child_side import Loop, Serve, run_child
 from reference_engine.processes.child_start import ChildStart
-from reference_engine.processes.hook_watch import EngineFailed
-from reference_engine.processes.silence import POLL_SECONDS, Silence
 
 CALL_SECONDS: Final = 120.0
 """Longest wait for one answer."""

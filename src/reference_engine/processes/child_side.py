@@ -18,11 +18,12 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import platforms
 from platform_abc.foreign import describe, traceback_text
+from platform_abc.hooks import trace
+from platform_abc.hooks.watch import EngineFailed, HookWatch, who_raised
 from platform_abc.timeline import Process
-from reference_engine import trace
 from reference_engine.processes.child_start import ChildStart
-from reference_engine.processes.hook_watch import EngineFailed, HookWatch, who_raised
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig
@@ -58,7 +59,13 @@ class Line:
     def __init__(self, connection: Connection, start: ChildStart) -> None:
         self._connection = connection
         self._sending = threading.Lock()
-        self.watch = HookWatch(start.name, start.hook_seconds, self._give_up, stacks=start.stacks)
+        self.watch = HookWatch(
+            start.name,
+            start.hook_seconds,
+            platforms.resolved_platform,
+            self._give_up,
+            stacks=start.stacks,
+        )
 
     def waiting(self) -> bool:
         """Say whether a call has come, or the end of the connection."""
@@ -169,7 +176,6 @@ def prepare(serve: Serve[T], start: ChildStart) -> T:
         ResolutionError: this process has found another platform than its parent.
         ConfigError: the configuration is not valid here.
     """
-    import platforms
     from platform_abc.resolution_report import ResolutionReport, require_same_platform
     from reference_engine.worker_start import load_plugins
 
@@ -193,7 +199,7 @@ def failure_text(error: BaseException) -> str:
         return str(error)
     notes = (f"({note})" for note in getattr(error, "__notes__", ()) if isinstance(note, str))
     first = " ".join(" ".join([describe(error), *notes]).split())
-    where = who_raised(error)
+    where = who_raised(error, platforms.resolved_platform())
     if where and where not in first:
         first = f"{first} (raised in {where})"
     return f"{first}\n{traceback_text(error).rstrip()}"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, cast
 import attrs
 
 from platform_abc.foreign import describe
+from platform_abc.hooks import trace
 from platform_abc.timeline import Process
-from reference_engine import trace
 
 if TYPE_CHECKING:
     from platform_abc.config import EngineConfig

@@ -10,10 +10,10 @@ import pytest
 
 from platform_abc.config import EngineConfig
 from platform_abc.foreign import describe
+from platform_abc.hooks.watch import EngineFailed
 from platform_abc.resolution_report import ResolutionReport
 from reference_engine.processes.child import Child, ProcessFailed
 from reference_engine.processes.child_side import answer_calls, failure_text
-from reference_engine.processes.hook_watch import EngineFailed
 from tests.reference_engine.children import serve_all
 from tests.reference_engine.processes.test_child import start_of
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reference_engine.processes.silence import POLL_SECONDS, STOPPED_SECONDS, Silence, StackFile
+from platform_abc.hooks.silence import POLL_SECONDS, STOPPED_SECONDS, Silence, StackFile
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ def test_a_process_that_stands_still_says_so_itself(tmp_path: Path) -> None:
     path = tmp_path / "worker.stacks"
     script = f"""
 import re, pathlib
-from reference_engine.processes.silence import StackFile
+from platform_abc.hooks.silence import StackFile
 def hook():
     re.match("(a+)+$", "a" * 60 + "b")
 StackFile(pathlib.Path({str(path)!r}), 0.6).renew("Chip", {{hook.__code__: "log_warnings"}})
@@ -124,7 +124,7 @@ def test_a_process_that_crashes_says_in_which_hook(tmp_path: Path) -> None:
     path = tmp_path / "worker.stacks"
     script = f"""
 import faulthandler, pathlib, sys
-from reference_engine.processes.silence import StackFile
+from platform_abc.hooks.silence import StackFile
 def hook():
     faulthandler._sigsegv()
 mine = StackFile(pathlib.Path({str(path)!r}), 60)

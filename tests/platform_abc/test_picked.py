@@ -9,7 +9,7 @@ import pytest
 
 from platform_abc.components.compile import DefaultPassManager, PassManager
 from platform_abc.errors import MissingModule, MissingName
-from reference_engine.picked import resolve_picked
+from platform_abc.picked import resolve_picked
 
 Use = Callable[..., Any]
 WHO = "get_pass_manager_cls of ChangedPlatform"
@@ -17,25 +17,25 @@ WHO = "get_pass_manager_cls of ChangedPlatform"
 
 def test_a_class_of_the_right_base_is_returned(use_platform: Use) -> None:
     """The base itself may be abstract."""
-    use_platform()
+    platform = use_platform()
     name = "platform_abc.components.compile.DefaultPassManager"
-    assert resolve_picked("get_pass_manager_cls", name, PassManager) is DefaultPassManager
+    assert resolve_picked("get_pass_manager_cls", name, PassManager, platform) is DefaultPassManager
 
 
 @pytest.mark.parametrize("answer", ["", None, 3, DefaultPassManager])
 def test_an_answer_that_is_no_name_is_told_with_the_picker(use_platform: Use, answer: object) -> None:
     """Nothing, a number or the class itself."""
-    use_platform()
+    platform = use_platform()
     with pytest.raises(ValueError, match=f"{WHO} returned .*, expected the dotted name of a class"):
-        resolve_picked("get_pass_manager_cls", answer, PassManager)
+        resolve_picked("get_pass_manager_cls", answer, PassManager, platform)
 
 
 @pytest.mark.parametrize("name", ["builtins.dict", "builtins.len"])
 def test_a_name_of_something_else_is_told_with_the_picker_and_the_base(use_platform: Use, name: str) -> None:
     """A class of another base, or no class."""
-    use_platform()
+    platform = use_platform()
     with pytest.raises(ValueError, match=f"{name}, from {WHO}, does not derive from .*compile.PassManager"):
-        resolve_picked("get_pass_manager_cls", name, PassManager)
+        resolve_picked("get_pass_manager_cls", name, PassManager, platform)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_name_that_cannot_be_imported_keeps_its_error_and_notes_the_picker(
     use_platform: Use, name: str, error: type[ImportError]
 ) -> None:
     """The step that failed is in the error, who named it in a note."""
-    use_platform()
+    platform = use_platform()
     with pytest.raises(error) as caught:
-        resolve_picked("get_pass_manager_cls", name, PassManager)
+        resolve_picked("get_pass_manager_cls", name, PassManager, platform)
     assert caught.value.__notes__ == [f"named by {WHO}"]

@@ -8,7 +8,7 @@ from collections.abc import Generator
 
 from platform_abc.config import EngineConfig, diff, snapshot, unknown_fields
 from platform_abc.errors import ConfigError, NotSupported
-from reference_engine import trace
+from platform_abc.hooks import trace
 
 logger = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from platform_abc.config import EngineConfig
+from platform_abc.hooks import trace as tracing
+from platform_abc.hooks.trace import Trace, record, step
 from platform_abc.timeline import Process
-from reference_engine import trace as tracing
-from reference_engine.trace import Trace, record, step
 
 Use = Callable[..., Any]
 

@@ -10,21 +10,20 @@ from platform_abc.qualname import resolve_obj_by_qualname
 T = TypeVar("T")
 
 
-def resolve_picked(picker: str, name: object, base: Callable[..., T]) -> Callable[..., T]:
-    """Return the class that a picker of the current platform has named.
+def resolve_picked(picker: str, name: object, base: Callable[..., T], platform: object) -> Callable[..., T]:
+    """Return the class that a picker of a platform has named.
 
     Args:
         picker: the member that was asked.
         name: its answer.
         base: the class that it must derive from.
+        platform: whose picker it is.
 
     Raises:
         QualnameError: the name cannot be imported; a note says which picker gave it.
         ValueError: the answer is no name, or what it names does not derive from `base`.
     """
-    from platforms import current_platform
-
-    who = f"{picker} of {type(current_platform).__name__}"
+    who = f"{picker} of {type(platform).__name__}"
     if not isinstance(name, str) or not name:
         raise ValueError(f"{who} returned {name!r}, expected the dotted name of a class")
     try:

@@ -6,7 +6,7 @@ import pytest
 
 from platform_abc.config import EngineConfig
 from platform_abc.errors import ConfigError, NotSupported
-from reference_engine.hook_calls import observed
+from platform_abc.hooks.calls import observed
 
 
 class Plat:
@@ -20,7 +20,7 @@ def noted(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def test_changes_are_told_by_hook_in_order(caplog: pytest.LogCaptureFixture) -> None:
     """Also a call that changed nothing."""
-    caplog.set_level("DEBUG", "reference_engine.hook_calls")
+    caplog.set_level("DEBUG", "platform_abc.hooks.calls")
     config = EngineConfig()
     with observed("first", Plat(), config):
         config.parallel_config.worker_cls = "pkg.Worker"
@@ -34,7 +34,7 @@ def test_changes_are_told_by_hook_in_order(caplog: pytest.LogCaptureFixture) -> 
 
 def test_a_failed_call_tells_no_changes(caplog: pytest.LogCaptureFixture) -> None:
     """The exception says which hook it was."""
-    caplog.set_level("DEBUG", "reference_engine.hook_calls")
+    caplog.set_level("DEBUG", "platform_abc.hooks.calls")
     config = EngineConfig()
     with pytest.raises(ConfigError, match=r"worker_cls = 3: .* \(raised in hook first of Plat\)"):
         with observed("first", Plat(), config):

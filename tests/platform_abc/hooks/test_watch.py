@@ -14,17 +14,19 @@ from typing import Any
 
 import pytest
 
+import platforms
 from platform_abc.config import EngineConfig
 from platform_abc.errors import ConfigError
-from platforms.components.worker import DeviceWorker
-from reference_engine.processes.hook_watch import (
+from platform_abc.hooks.watch import (
     EngineFailed,
     HookHung,
     HookWatch,
     member_codes,
-    naming_hook,
     who_raised,
 )
+from platforms.components.worker import DeviceWorker
+
+pytestmark = pytest.mark.usefixtures("ctrl_c_is_pythons_own")
 
 Use = Callable[..., Any]
 
@@ -41,7 +43,7 @@ def spin(seconds: float) -> None:
 
 
 def watch(seconds: float, told: list[str], *, interrupts: bool = False) -> HookWatch:
-    return HookWatch("engine core", seconds, told.append, interrupts=interrupts)
+    return HookWatch("engine core", seconds, platforms.resolved_platform, told.append, interrupts=interrupts)
 
 
 def test_a_hook_that_goes_on_is_told_once_with_its_stack(use_platform: Use) -> None:
@@ -199,10 +201,10 @@ def test_the_hook_that_raised_is_found_in_the_traceback(use_platform: Use) -> No
     platform = use_platform(log_warnings=fails)
     with pytest.raises(KeyError) as caught:
         platform.log_warnings()
-    assert who_raised(caught.value) == "hook log_warnings of ChangedPlatform"
+    assert who_raised(caught.value, platform) == "hook log_warnings of ChangedPlatform"
     with pytest.raises(KeyError) as plain:
         {}["x"]
-    assert who_raised(plain.value) == ""
+    assert who_raised(plain.value, platform) == ""
 
 
 def test_a_hook_may_be_cached_or_partial(use_platform: Use) -> None:
@@ -243,14 +245,14 @@ class Vendor(DeviceWorker):
     [
         (KeyError("lost"), "raised in check_health of Vendor"),
         (ConfigError("device_config = 1: expected 2"), ""),
-        (SystemExit(3), "check_health of Vendor raised SystemExit: 3, in the front end"),
+        (SystemExit(3), "check_health of Vendor raised SystemExit: 3, in the engine core"),
     ],
 )
 def test_a_worker_that_raises_is_named(error: BaseException, text: str) -> None:
     """And cannot end the interpreter; what is the user's own mistake is not laid at its door."""
     worker = Vendor(EngineConfig())
     worker.error = error
-    with pytest.raises((EngineFailed, type(error))) as caught, naming_hook():
+    with pytest.raises((EngineFailed, type(error))) as caught, watch(5, []).naming():
         worker.check_health()
     told = (
         str(caught.value)
@@ -273,7 +275,7 @@ def test_what_a_signal_handler_raises_is_no_workers_doing() -> None:
 
     before = signal.signal(signal.SIGTERM, leave)
     try:
-        with pytest.raises(SystemExit), naming_hook():
+        with pytest.raises(SystemExit), watch(5, []).naming():
             Interrupted(EngineConfig()).check_health()
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -129,16 +129,19 @@ def record(trace: Trace, platform: object) -> Generator[Trace]:
 
 
 @contextlib.contextmanager
-def front_end() -> Generator[Trace]:
-    """Note what is asked in the front end, beginning with its resolution; where a trace runs, go on with it."""
-    import platforms
+def front_end(platform: object, report: ResolutionReport) -> Generator[Trace]:
+    """Note what is asked in the front end, beginning with its resolution; where a trace runs, go on with it.
 
+    Args:
+        platform: the platform of this process.
+        report: how it was chosen.
+    """
     if active is not None:
         yield active
         return
     trace = Trace(Process.FRONT_END)
-    trace.note_resolution(platforms.resolution_report())
-    with record(trace, platforms.current_platform):
+    trace.note_resolution(report)
+    with record(trace, platform):
         yield trace
 
 

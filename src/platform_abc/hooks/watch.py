@@ -27,8 +27,9 @@ import attrs
 from platform_abc.components.worker import WorkerBase
 from platform_abc.errors import ConfigError
 from platform_abc.foreign import describe
+from platform_abc.hooks.calls import owner
+from platform_abc.hooks.silence import StackFile
 from platform_abc.members import MEMBERS
-from reference_engine.processes.silence import StackFile
 
 TICK_SECONDS: Final = 0.2
 """Time between two looks."""
@@ -96,28 +97,24 @@ def _inside(member: object) -> object:
     return inspect.getattr_static(member, "__wrapped__", None)
 
 
-def current_codes() -> dict[CodeType, str]:
-    """Return `member_codes` of this process's platform; nothing where it is not resolved yet."""
-    import platforms
-
-    resolved: object = vars(platforms).get("current_platform")
-    return {} if resolved is None else member_codes(resolved)
-
-
-def who_raised(error: BaseException) -> str:
-    """Return the hook of the current platform that an exception has passed first, or else the method of a worker.
+def who_raised(error: BaseException, platform: object) -> str:
+    """Return the hook of a platform that an exception has passed first, or else the method of a worker.
 
     Empty where it was neither: also for a `ConfigError`, which tells what the user wrote, in a worker, and for what
     the user's own handler of a signal raises wherever it finds the program.
+
+    Args:
+        error: with its traceback.
+        platform: of this process; None where it has none yet.
     """
-    codes = current_codes()
+    codes = member_codes(platform)
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
     if any(frame.f_code in handlers for frame in frames):
         return ""
     for frame in frames:
         if frame.f_code in codes:
-            return f"hook {codes[frame.f_code]} of {platform_name()}"
+            return owner(platform, codes[frame.f_code])
     for frame in frames:
         worker, method = frame.f_locals.get("self"), frame.f_code.co_name
         if (
@@ -132,40 +129,6 @@ def who_raised(error: BaseException) -> str:
 def said(error: BaseException) -> str:
     """Return what an exception says, without its kind, also where its own `__str__` raises."""
     return describe(error).removeprefix(f"{type(error).__name__}: ")
-
-
-@contextlib.contextmanager
-def naming_hook() -> Generator[None]:
-    """Name the hook, or the method of a worker, in whatever it raises within the `with` block.
-
-    Ctrl-C is nobody's doing, and passes.
-
-    Raises:
-        EngineFailed: it raised what is meant to end an interpreter.
-    """
-    try:
-        yield
-    except BaseException as error:
-        where = who_raised(error)
-        interrupted = isinstance(error, KeyboardInterrupt) and _in_main_thread()
-        if not where or interrupted:
-            raise
-        if not isinstance(error, Exception):
-            raise EngineFailed(f"{where} raised {describe(error)}, in the front end") from error
-        if not any(where in note for note in getattr(error, "__notes__", ())):
-            error.add_note(f"raised in {where}")
-        raise
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
-
-
-def platform_name() -> str:
-    """Return the class of this process's platform, for messages."""
-    import platforms
-
-    return type(vars(platforms).get("current_platform")).__name__
 
 
 @attrs.define
@@ -198,6 +161,7 @@ class HookWatch:
     Args:
         process: its name, for messages.
         seconds: longest time that a hook may take.
+        platform: returns the platform of this process; None while there is none.
         on_hang: told of a hook that hangs, or of a call past its limit, from the watch's own thread.
         interrupts: the watched thread gets an exception too, which ends the hook where that is possible.
         stacks: where the stacks go when native code keeps the interpreter, or crashes; see `silence`.
@@ -207,6 +171,7 @@ class HookWatch:
         self,
         process: str,
         seconds: float,
+        platform: Callable[[], object],
         on_hang: Callable[[str], None],
         *,
         interrupts: bool = False,
@@ -214,6 +179,7 @@ class HookWatch:
     ) -> None:
         self.process = process
         self.seconds = seconds
+        self._platform = platform
         self._on_hang = on_hang
         self._interrupts = interrupts
         self._threads: dict[int, _Thread] = {}
@@ -257,6 +223,28 @@ class HookWatch:
             raise HookHung(mine.hung)
 
     @contextlib.contextmanager
+    def naming(self) -> Generator[None]:
+        """Name the hook, or the method of a worker, in whatever it raises within the `with` block.
+
+        Ctrl-C is nobody's doing, and passes.
+
+        Raises:
+            EngineFailed: it raised what is meant to end an interpreter.
+        """
+        try:
+            yield
+        except BaseException as error:
+            where = who_raised(error, self._platform())
+            in_main = threading.current_thread() is threading.main_thread()
+            if not where or (isinstance(error, KeyboardInterrupt) and in_main):
+                raise
+            if not isinstance(error, Exception):
+                raise EngineFailed(f"{where} raised {describe(error)}, in the {self.process}") from error
+            if not any(where in note for note in getattr(error, "__notes__", ())):
+                error.add_note(f"raised in {where}")
+            raise
+
+    @contextlib.contextmanager
     def limited(self, seconds: float) -> Generator[None]:
         """Give up, and say where, if the `with` block in a watched thread has not ended in time."""
         mine = self._threads[threading.get_ident()]
@@ -271,11 +259,13 @@ class HookWatch:
         looks = 0
         while not self._ended.wait(TICK_SECONDS):
             if not codes or looks % _LOOKS_BETWEEN == 0:
-                codes = current_codes()  # members may be replaced while an engine runs, but seldom
+                codes = member_codes(
+                    self._platform()
+                )  # members may be replaced while an engine runs, but seldom
             looks += 1
             if self._stacks is not None and codes:
                 waits = {code: name for code, name in codes.items() if name not in WAITS}
-                self._stacks.renew(platform_name(), waits)
+                self._stacks.renew(type(self._platform()).__name__, waits)
             # The documented way to other threads' stacks, in spite of its name.
             stacks = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
             with self._lock:
@@ -302,7 +292,7 @@ class HookWatch:
             traceback.format_stack(stack, limit=_FRAMES_SHOWN) if stack is not None else ()
         ).rstrip()
         what = (
-            f"hook {one.name} of {platform_name()} did not return within {self.seconds:g} s"
+            f"{owner(self._platform(), one.name)} did not return within {self.seconds:g} s"
             if lasted > self.seconds
             else f"no end within {one.limit:g} s"
         )
