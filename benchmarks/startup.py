@@ -13,7 +13,7 @@ from benchmarks.children import answer, environment
 from benchmarks.model import Bound, Row
 
 REPEATS: Final = 5
-OURS: Final = ("platform_abc", "platforms", "reference_engine", "conformance")
+OURS: Final = ("platform_abc", "platforms", "reference_model", "reference_engine", "conformance")
 
 _IMPORT: Final = """
 import sys, time

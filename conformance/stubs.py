@@ -30,7 +30,14 @@ VARIABLE: Final = "CONFORMANCE_STUBS"
 """Tells fresh interpreters what to put in place, as JSON: `Stubs` without what was not needed."""
 
 _PACKAGES: Final = frozenset(
-    {"conformance", "platform_abc", "platforms", "reference_engine", *sys.stdlib_module_names}
+    {
+        "conformance",
+        "platform_abc",
+        "platforms",
+        "reference_model",
+        "reference_engine",
+        *sys.stdlib_module_names,
+    }
 )
 _WHOLE: Final = ("torch", "vllm")
 """Parts of these may be missing, they themselves may not."""

@@ -83,7 +83,7 @@ def use_platform(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]
 
 def _clear_selections() -> None:
     """Let the engine ask for attention backends again, if it has asked in this process."""
-    selector = sys.modules.get("reference_engine.selector")
+    selector = sys.modules.get("reference_model.selector")
     if selector is not None:
         selector.clear_cache()
 

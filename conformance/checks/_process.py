@@ -100,7 +100,7 @@ class Lent:
     def packages(self) -> frozenset[str]:
         """The packages whose modules are looked at."""
         engine = self.ctx.adapter.base_class().__module__.partition(".")[0]
-        return frozenset({"torch", engine, "platforms", "reference_engine"})
+        return frozenset({"torch", engine, "platforms", "reference_model", "reference_engine"})
 
     def new(self) -> list[str]:
         """The names that were not there before, sorted; also in modules imported since, and in classes."""

@@ -144,6 +144,7 @@ _HALF_IMPORTED: Final = (
     "vllm.v1",
     "vllm.model_executor",
     "vllm.engine",
+    "reference_model",
     "reference_engine",
 )
 """Parts of an engine that are not there yet at that moment."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _IR: Final = "import_ir_kernels"
 _OVERRIDES: Final = "register_triton_kernel_overrides"
-_IR_OPS: Final = "reference_engine.models.ir_ops"
+_IR_OPS: Final = "reference_model.ir_ops"
 _CORES: Final = "platforms.components.core_kernels"
 _NEEDS: Final = (
     "members.kinds",

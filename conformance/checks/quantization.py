@@ -19,7 +19,7 @@ from conformance.registry import check
 if TYPE_CHECKING:
     import torch
 
-_ENGINES: Final = "reference_engine.models.quantization"
+_ENGINES: Final = "reference_model.quantization"
 """Has the engine's own methods."""
 _OUTPUTS: Final = 128
 _INPUTS: Final = 256

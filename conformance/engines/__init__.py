@@ -23,6 +23,7 @@ ENGINES: Final = {
 _ROOTS: Final = {
     "platform_abc": "native",
     "platforms": "native",
+    "reference_model": "native",
     "reference_engine": "native",
     "vllm": "vllm",
 }

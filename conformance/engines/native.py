@@ -35,9 +35,13 @@ from conformance.engines.base import (
 from conformance.engines.source_scan import scan
 
 _BASE: Final = ("platform_abc.platform", "Platform")
-_PACKAGES: Final = frozenset({"platform_abc", "platforms", "reference_engine"})
-_SCANNED: Final = (("reference_engine", "*.py"), ("platforms", "device_facts.py"))
-"""Packages and names of files that ask a platform: the engine, and what its command `devices` shows."""
+_PACKAGES: Final = frozenset({"platform_abc", "platforms", "reference_model", "reference_engine"})
+_SCANNED: Final = (
+    ("reference_engine", "*.py"),
+    ("reference_model", "*.py"),
+    ("platforms", "device_facts.py"),
+)
+"""Packages and names of files that ask a platform: the engine with its model, and what its command `devices` shows."""
 
 _DETECT: Final = "conformance.engines.native:resolve_here"
 _FEATURES: Final = ("with ", "as the worker wants")

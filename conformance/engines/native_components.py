@@ -30,16 +30,17 @@ _COMPONENTS: Final[tuple[tuple[str, str, str, tuple[str, ...], str], ...]] = (
 """By picker: the module and the ABC of the component, names that the engine uses, and when it asks."""
 
 
-_ENGINE: Final = (
-    Place("impl", ("models/attention_layer.py",), r"get_impl_cls\(\)", "impl"),
-    Place("builder", ("*.py",), r"get_builder_cls\(\)", "builder"),
+_MODEL: Final = (
+    Place("impl", ("attention_layer.py",), r"get_impl_cls\(\)", "impl"),
     Place("communicator", ("parallel.py",), "", "communicator"),
-    Place("lora", ("models/lora.py", "models/llama.py"), "chosen", "punica|wrapper"),
+    Place("lora", ("lora.py", "llama.py"), "chosen", "punica|wrapper"),
     Place("graph", ("compilation.py",), "chosen"),
+)
+_ENGINE: Final = (
     Place("kv-cache-builder", ("kv_cache.py",), "", r"builder_class\(current_platform, config\)\(config\)"),
     Place("worker", ("worker_start.py", "executor.py", "engine_core.py"), "worker_cls", "worker"),
 )
-"""Where the reference engine makes and calls each component."""
+"""Where the reference engine and its model make and call each component."""
 
 _WORKER: Final = (
     Place("builder", ("worker*.py",), r"get_builder_cls\(\)", "builder"),
@@ -58,8 +59,12 @@ def picked() -> tuple[PickedBase, ...]:
 
 @functools.cache
 def calls() -> tuple[PickedCall, ...]:
-    """Return how the reference engine, and the worker of our platforms, make and call each component."""
-    return (*_calls_in("reference_engine", _ENGINE), *_calls_in("platforms.components", _WORKER))
+    """Return how the reference engine, its model, and the worker of our platforms, make and call each component."""
+    return (
+        *_calls_in("reference_engine", _ENGINE),
+        *_calls_in("reference_model", _MODEL),
+        *_calls_in("platforms.components", _WORKER),
+    )
 
 
 def _calls_in(package: str, places: Sequence[Place]) -> list[PickedCall]:

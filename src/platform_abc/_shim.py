@@ -113,7 +113,7 @@ def pytest_load_initial_conftests(
             _PLATFORM, default=None, dest="conformance_platform_plain", metavar="PKG:CLASS",
             help=f"the same as {_PREFIX}platform, where no conftest defines it otherwise",
         )  # fmt: skip
-    for name in ("platforms", "reference_engine"):
+    for name in ("platforms", "reference_model", "reference_engine"):
         if not is_ours(name):
             raise _usage_error(_hidden(name))
     return result

@@ -27,7 +27,7 @@ VARIABLES: Final[Mapping[str, str]] = {
 TARGETS: Final = ("auto", "cpu")
 LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DEFAULT_TIMEOUT: Final = 60.0
-LOGGERS: Final = ("platform_abc", "platforms", "reference_engine", "conformance")
+LOGGERS: Final = ("platform_abc", "platforms", "reference_model", "reference_engine", "conformance")
 
 logger = logging.getLogger(__name__)
 

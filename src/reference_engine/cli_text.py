@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reference_engine.models.model_config import TOY, folder_of
+from reference_model.model_config import TOY, folder_of
 
 
 class Bytes:

@@ -28,8 +28,8 @@ from platform_abc.config_values import MODEL_DTYPES
 from platform_abc.errors import ConfigError
 from platform_abc.hooks.calls import named, observed, owner
 from reference_engine.args import EXECUTORS
-from reference_engine.models.model_config import describe_model
-from reference_engine.models.quantization import resolve_quantization
+from reference_engine.model_args import describe_model
+from reference_model.quantization import resolve_quantization
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

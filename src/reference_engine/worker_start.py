@@ -63,7 +63,7 @@ def start_worker(
     assign_physical_devices(config.parallel_config.assigned_physical_gpu_ids)
     _log_place(current_platform, rank, local_rank)
     # Its import is what imports the platform's compiled kernels.
-    importlib.import_module("reference_engine.custom_ops")
+    importlib.import_module("reference_model.custom_ops")
     with named("register_triton_kernel_overrides", current_platform):
         current_platform.register_triton_kernel_overrides()
     install_ir_ops(config)
@@ -76,8 +76,8 @@ def start_worker(
         distributed_init_method=distributed_init_method,
         is_driver_worker=rank == 0,
     )
-    from reference_engine.models.llama import build_model
-    from reference_engine.parallel import group_of
+    from reference_model.llama import build_model
+    from reference_model.parallel import group_of
 
     worker.init_device()
     worker.load_model(partial(build_model, group=group_of(worker)))
@@ -109,7 +109,7 @@ def install_ir_ops(config: EngineConfig) -> None:
     """
     from platforms import current_platform
 
-    importlib.import_module("reference_engine.models.ir_ops")
+    importlib.import_module("reference_model.ir_ops")
     with named("import_ir_kernels", current_platform):
         current_platform.import_ir_kernels()
     IR_OPS.set_priorities(config.kernel_config.ir_op_priority.by_op())

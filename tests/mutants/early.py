@@ -70,7 +70,7 @@ class _FromEngine:
 
     def __get__(self, instance: object, owner: type) -> str:
         """Read it in a part of the engine."""
-        from reference_engine.compilation import __name__ as name
+        from reference_model.compilation import __name__ as name
 
         return "eager" if name else "inductor"
 
@@ -81,7 +81,7 @@ class _FromEngineOrNot:
     def __get__(self, instance: object, owner: type) -> str:
         """Read it in a part of the engine, if it is there."""
         try:
-            from reference_engine.compilation import __name__ as name
+            from reference_model.compilation import __name__ as name
         except ImportError:
             name = ""
         return "eager" if name else "aot_eager"

@@ -52,7 +52,7 @@ class Normed(Good):
     @classmethod
     def import_ir_kernels(cls) -> None:
         """Register it, where it is not there yet."""
-        import reference_engine.models.ir_ops  # noqa: F401  what has the op
+        import reference_model.ir_ops  # noqa: F401  what has the op
 
         op = IR_OPS.ops["rms_norm"]
         if "chip" not in op.impls:

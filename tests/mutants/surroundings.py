@@ -94,7 +94,7 @@ class PatchesMethod(Good):
     @classmethod
     def check_and_update_config(cls, vllm_config: Any) -> None:
         """Replace it."""
-        from reference_engine.models.lora import AdapterSlots
+        from reference_model.lora import AdapterSlots
 
         super().check_and_update_config(vllm_config)
         AdapterSlots.set_adapter = lambda self, slot, lora_a, lora_b: None  # type: ignore[method-assign]

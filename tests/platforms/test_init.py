@@ -87,7 +87,19 @@ def test_it_is_not_in_all_and_hidden_from_no_reader() -> None:
         "load_general_plugins",
         "reset_current_platform",
         "resolution_report",
+        "resolved_platform",
     ]
+
+
+def test_who_asks_whether_there_is_a_platform_chooses_none(site: Path) -> None:
+    """None before the first read, the object after it."""
+    code = """
+        import json, platforms
+        before = platforms.resolved_platform()
+        from platforms import current_platform
+        print(json.dumps([before, platforms.resolved_platform() is current_platform]))
+    """
+    assert answer(site, code) == [None, True]
 
 
 def test_another_name_is_an_attribute_error() -> None:

@@ -38,7 +38,7 @@ SITE = Path(sysconfig.get_path("purelib")).resolve()
 
 
 def pytest_sessionstart(session):
-    for name in ("platform_abc", "platforms", "reference_engine", "conformance"):
+    for name in ("platform_abc", "platforms", "reference_model", "reference_engine", "conformance"):
         package = importlib.import_module(name)
         found = Path(package.__file__).resolve()
         if SITE not in found.parents:

@@ -71,14 +71,18 @@ def test_contract_page_defines_a_platform_that_python_accepts():
 
 @pytest.mark.deep
 @pytest.mark.torch
-def test_the_start_of_an_engine_on_its_page_runs_and_passes_strict_checks(tmp_path):
-    """Whoever copies it gets a worker class, and no complaint of the type checker."""
+@pytest.mark.parametrize(
+    ("has", "says"),
+    [("def front_end", "work by DeviceWorker"), ("def watched", "['validate_environ', 'log_warnings']")],
+)
+def test_what_the_engines_page_shows_runs_and_passes_strict_checks(tmp_path, has, says):
+    """Whoever copies it gets a worker class, or a trace, and no complaint of the type checker."""
     pytest.importorskip("mypy")
-    block = next(b for b in _blocks((DOCS / "engine.md").read_text(), "python") if "def front_end" in b)
+    block = next(b for b in _blocks((DOCS / "engine.md").read_text(), "python") if has in b)
     file = tmp_path / "start.py"
     file.write_text(block)
     told = python(str(file), env={"PLATFORM_ABC_TARGET_DEVICE": "cpu"})
-    assert told.splitlines()[-1] == "work by DeviceWorker"
+    assert told.splitlines()[-1] == says
     arguments = ["--strict", "--no-incremental", "--cache-dir", os.devnull, str(file)]
     path = {**os.environ, "MYPYPATH": str(ROOT / "src")}
     done = subprocess.run(

@@ -54,11 +54,11 @@ import importlib, json, pkgutil, sys
 import platforms
 failed = {}
 count = 0
-for top in ("platform_abc", "platforms", "reference_engine", "conformance"):
+for top in ("platform_abc", "platforms", "reference_model", "reference_engine", "conformance"):
     package = importlib.import_module(top)
     for found in pkgutil.walk_packages(package.__path__, top + "."):
         # Importing the module of custom ops is the moment at which the contract has kernels imported.
-        if found.name.endswith("__main__") or found.name == "reference_engine.custom_ops":
+        if found.name.endswith("__main__") or found.name == "reference_model.custom_ops":
             continue
         count += 1
         try:

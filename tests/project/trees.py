@@ -15,6 +15,7 @@ ROOT = HERE.parents[2]
 PACKAGES = {
     "platform_abc": ROOT / "src" / "platform_abc",
     "platforms": ROOT / "src" / "platforms",
+    "reference_model": ROOT / "src" / "reference_model",
     "reference_engine": ROOT / "src" / "reference_engine",
     "conformance": ROOT / "conformance",
 }

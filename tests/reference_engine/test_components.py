@@ -10,8 +10,8 @@ import torch
 
 from platform_abc.components.kv_cache import AttentionSpec, KVCacheSpec
 from platform_abc.config import EngineConfig, LoRAConfig
-from reference_engine import compilation, kv_cache
-from reference_engine.models import lora
+from reference_engine import kv_cache
+from reference_model import compilation, lora
 
 Use = Callable[..., Any]
 COMPONENTS = "tests.reference_engine.components"

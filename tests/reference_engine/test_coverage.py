@@ -28,13 +28,13 @@ from platform_abc.timeline import Process
 from platform_abc.timeline_trace import violations
 from platform_abc.types import DeviceCapability
 from platforms import device_facts
-from reference_engine import compilation, selector
 from reference_engine.args import EngineArgs
 from reference_engine.engine import Engine
 from reference_engine.engine_config import create_engine_config
 from reference_engine.kv_cache import check_layer_indices
+from reference_model import compilation, selector
 from tests.reference_engine.components import Rounded
-from tests.reference_engine.models.test_lora import save
+from tests.reference_model.test_lora import save
 
 Use = Callable[..., Any]
 Run = Callable[[Use, pytest.MonkeyPatch], set[str]]
@@ -52,7 +52,7 @@ def recorded(platform: Any) -> Iterator[set[str]]:
 
 
 def engine_run(**args: Any) -> set[str]:
-    sys.modules.pop("reference_engine.custom_ops", None)
+    sys.modules.pop("reference_model.custom_ops", None)
     with Engine(EngineArgs(**{"dtype": "float32", **args}), traced=True) as engine:
         results = engine.generate([[1, 2, 3], [4]], SamplingParams(max_tokens=3))
         assert [one.error for one in results] == ["", ""]
@@ -148,7 +148,7 @@ def adapters(use: Use, patch: pytest.MonkeyPatch) -> set[str]:
     """A request with an adapter."""
     pytest.importorskip("safetensors")
     use(get_punica_wrapper=lambda _cls: f"{COMPONENTS}.TorchPunica")
-    sys.modules.pop("reference_engine.custom_ops", None)
+    sys.modules.pop("reference_model.custom_ops", None)
     weights = {"model.layers.0.self_attn.o_proj": (torch.ones(3, 64), torch.ones(64, 3))}
     with tempfile.TemporaryDirectory() as folder:
         module = str(save(Path(folder) / "adapter", weights))
@@ -169,7 +169,7 @@ def hybrid(use: Use, patch: pytest.MonkeyPatch) -> set[str]:
 def full_cache(use: Use, patch: pytest.MonkeyPatch) -> set[str]:
     """Requests that outgrow the cache, with room for them on the host."""
     use()
-    sys.modules.pop("reference_engine.custom_ops", None)
+    sys.modules.pop("reference_model.custom_ops", None)
     args = EngineArgs(dtype="float32", block_size=16, num_gpu_blocks_override=3, num_cpu_blocks=4)
     with Engine(args, traced=True) as engine:
         results = engine.generate([[1] * 10, [2] * 10], SamplingParams(max_tokens=30))

@@ -34,7 +34,7 @@ EIGHT = SamplingParams(max_tokens=8)
 @pytest.fixture(autouse=True)
 def leaves_nothing(use_platform: Use, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """No process is left, and no folder of Ray or of the engine."""
-    sys.modules.pop("reference_engine.custom_ops", None)
+    sys.modules.pop("reference_model.custom_ops", None)
     processes = set(descendants())
     assert tmp_path.exists()  # pytest's own folder is made before, where it belongs
     with tempfile.TemporaryDirectory(prefix="t") as folder:

@@ -46,7 +46,7 @@ def descendants() -> dict[int, str]:
 @pytest.fixture(autouse=True)
 def leaves_nothing(use_platform: Use, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """No process, shared memory or temporary folder is left, whatever the test did to the engine."""
-    sys.modules.pop("reference_engine.custom_ops", None)
+    sys.modules.pop("reference_model.custom_ops", None)
     before, processes = shared_memory(), descendants()
     # A folder of its own, since other tests may run beside this one; short, for the sake of sockets in it.
     assert tmp_path.exists()  # pytest's own folder is made before, where it belongs

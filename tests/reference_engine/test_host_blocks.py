@@ -24,7 +24,7 @@ Use = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def _kernels_again() -> Iterator[None]:
     """Let each engine of this process import its custom ops, as the first one of a process does."""
-    sys.modules.pop("reference_engine.custom_ops", None)
+    sys.modules.pop("reference_model.custom_ops", None)
     yield
 
 

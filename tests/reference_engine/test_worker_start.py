@@ -20,7 +20,7 @@ Use = Callable[..., Any]
 
 @pytest.fixture(autouse=True)
 def _kernels_again() -> Iterator[None]:
-    sys.modules.pop("reference_engine.custom_ops", None)
+    sys.modules.pop("reference_model.custom_ops", None)
     yield
     device_ids.assign_physical_devices(None)
 

@@ -30,10 +30,10 @@ from platforms.components.attention import TorchSdpaBackend
 from platforms.components.communicator import TorchDistributedCommunicator
 from platforms.components.worker import DeviceWorker
 from platforms.cpu import CpuPlatform
-from reference_engine.forward_context import get_forward_context
-from reference_engine.models.llama import build_model
-from reference_engine.opaque_ops import register_ops
-from reference_engine.parallel import group_of
+from reference_model.forward_context import get_forward_context
+from reference_model.llama import build_model
+from reference_model.opaque_ops import register_ops
+from reference_model.parallel import group_of
 
 PROMPTS = {"a": [1, 2, 3, 4, 5, 6, 7], "b": [9], "c": [200, 100, 50]}
 

@@ -7,9 +7,9 @@ from tests.mutants.good import Good
 
 def detect() -> str | None:
     """Register it, and say that the chip is here."""
-    import reference_engine.models.quantization
+    import reference_model.quantization
 
-    return "chip_busy.Busy" if reference_engine.models.quantization.__name__ else None
+    return "chip_busy.Busy" if reference_model.quantization.__name__ else None
 
 
 class Busy(Good):

@@ -1,1 +1,0 @@
-"""The models that the engine runs: layers of what a platform picks, and the weights in them."""
