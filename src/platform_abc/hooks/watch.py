@@ -259,9 +259,8 @@ class HookWatch:
         looks = 0
         while not self._ended.wait(TICK_SECONDS):
             if not codes or looks % _LOOKS_BETWEEN == 0:
-                codes = member_codes(
-                    self._platform()
-                )  # members may be replaced while an engine runs, but seldom
+                # Members may be replaced while an engine runs, but seldom.
+                codes = member_codes(self._platform())
             looks += 1
             if self._stacks is not None and codes:
                 waits = {code: name for code, name in codes.items() if name not in WAITS}
