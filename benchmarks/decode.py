@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -54,15 +54,19 @@ def prompts(batch: int) -> list[list[int]]:
     return [[(7 * place + 3 * row) % VOCABULARY for place in range(PROMPT)] for row in range(batch)]
 
 
-def step_ms(generate: Callable[[int], Any]) -> float:
-    """What one more token costs: a run of many tokens less a run of one, in ms, the fastest of several."""
-    best = {1: float("inf"), STEPS + 1: float("inf")}
+def step_ms(sides: Sequence[Callable[[int], Any]]) -> list[float]:
+    """What one more token costs each side: a run of many tokens less a run of one, in ms, the fastest of several.
+
+    The sides take turns, so that a while in which the machine is busy slows down both.
+    """
+    best = [{1: float("inf"), STEPS + 1: float("inf")} for _ in sides]
     for _ in range(ROUNDS):
-        for tokens, fastest in best.items():
-            started = time.perf_counter()
-            generate(tokens)
-            best[tokens] = min(fastest, time.perf_counter() - started)
-    return (best[STEPS + 1] - best[1]) / STEPS * 1e3
+        for generate, fastest in zip(sides, best, strict=True):
+            for tokens in fastest:
+                started = time.perf_counter()
+                generate(tokens)
+                fastest[tokens] = min(fastest[tokens], time.perf_counter() - started)
+    return [(fastest[STEPS + 1] - fastest[1]) / STEPS * 1e3 for fastest in best]
 
 
 def compare(engine: Engine, model: Any, batch: int) -> dict[str, float]:
@@ -89,7 +93,8 @@ def compare(engine: Engine, model: Any, batch: int) -> dict[str, float]:
 
     if (left := ours(STEPS)) != (right := theirs(STEPS)):
         raise RuntimeError(f"the tokens differ for batch {batch}: {left} and {right}")
-    return {"ours": step_ms(ours), "theirs": step_ms(theirs)}
+    own, other = step_ms((ours, theirs))
+    return {"ours": own, "theirs": other}
 
 
 Asked = tuple[str, tuple[object, ...] | None, dict[str, object]]
