@@ -39,7 +39,7 @@ class ForwardContext:
     seconds: float | None = None
 
 
-_current: ContextVar[ForwardContext | None] = ContextVar("reference_engine_forward_context", default=None)
+_current: ContextVar[ForwardContext | None] = ContextVar("reference_model_forward_context", default=None)
 
 
 def get_forward_context() -> ForwardContext:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-NAMESPACE: Final = "reference_engine"
+NAMESPACE: Final = "reference_model"
 _SCHEMAS: Final = (
     "attention(Tensor query, Tensor key, Tensor value, Tensor(a!) output, str layer_name) -> ()",
     "all_reduce(Tensor tensor, str group) -> Tensor",
@@ -62,11 +62,11 @@ _library.impl("attention", _attention_of_shapes, "Meta")
 _library.impl("all_reduce", _all_reduce_of_shapes, "Meta")
 
 attention: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, str], None] = (
-    torch.ops.reference_engine.attention.default
+    torch.ops.reference_model.attention.default
 )
 """Attend in one layer of the current forward context.
 
 Takes query `[T, H, D]`, key and value `[T, K, D]`, output `[T, H, D]`, which it fills, and the layer's name.
 """
-all_reduce: Callable[[torch.Tensor, str], torch.Tensor] = torch.ops.reference_engine.all_reduce.default
+all_reduce: Callable[[torch.Tensor, str], torch.Tensor] = torch.ops.reference_model.all_reduce.default
 """Sum a tensor over the ranks of a named group; the input is left alone."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from platform_abc.components import compile as passes
@@ -13,6 +11,7 @@ from platform_abc.components.graph import StaticGraphWrapper
 from platform_abc.components.lora import LoRAMapping, PunicaWrapperBase
 from platform_abc.components.worker import StepRequest, WorkerBase
 from platform_abc.config import CUDAGraphMode, EngineConfig
+from tests.platform_abc.concrete import concrete
 
 
 class Group:
@@ -24,11 +23,6 @@ class Group:
 
     def size(self) -> int:
         return self._size
-
-
-def concrete(base: type) -> Any:
-    """A subclass of an ABC whose open methods do nothing."""
-    return type("Concrete", (base,), dict.fromkeys(base.__abstractmethods__, lambda *_a, **_k: None))  # type: ignore[attr-defined]
 
 
 def test_ranks_of_a_communicator_are_those_of_its_device_group() -> None:

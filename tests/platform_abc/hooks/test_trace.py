@@ -15,6 +15,7 @@ from platform_abc.timeline import Process
 Use = Callable[..., Any]
 
 
+@pytest.mark.torch
 def test_reads_and_calls_are_noted_but_not_what_hooks_ask_themselves(use_platform: Use) -> None:
     """Attributes, properties and methods once each; a hook's own questions are its own."""
     platform = use_platform()

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import platforms
+from platform_abc.components.worker import WorkerBase
 from platform_abc.config import EngineConfig
 from platform_abc.errors import ConfigError
 from platform_abc.hooks.watch import (
@@ -24,7 +25,7 @@ from platform_abc.hooks.watch import (
     member_codes,
     who_raised,
 )
-from platforms.components.worker import DeviceWorker
+from tests.platform_abc.concrete import concrete
 
 pytestmark = pytest.mark.usefixtures("ctrl_c_is_pythons_own")
 
@@ -231,7 +232,7 @@ class Endless:
         return Endless()
 
 
-class Vendor(DeviceWorker):
+class Vendor(concrete(WorkerBase)):  # type: ignore[misc]
     """A vendor's worker that gives up."""
 
     def check_health(self) -> None:

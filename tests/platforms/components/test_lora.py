@@ -23,6 +23,32 @@ def test_adapters_equal_dense_products(name: str) -> None:
     LORA_BODIES[name](HOST, kind=TorchPunicaWrapper)
 
 
+class Drifting(TorchPunicaWrapper):
+    """Adds a little to whatever it was asked for."""
+
+    def add_shrink(self, y: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+        return super().add_shrink(y, *args, **options).add_(0.01)
+
+    def add_expand(self, y: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+        return super().add_expand(y, *args, **options).add_(0.01)
+
+    def add_lora_linear(self, y: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+        return super().add_lora_linear(y, *args, **options).add_(0.05)
+
+    def add_lora_embedding(self, y: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+        return super().add_lora_embedding(y, *args, **options).add_(0.01)
+
+    def add_lora_logits(self, y: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+        return super().add_lora_logits(y, *args, **options).add_(0.01)
+
+
+@pytest.mark.parametrize("name", [name for name in LORA_BODIES if name != "linear no token"])
+def test_a_wrapper_that_is_a_little_off_is_told_by_every_case(name: str) -> None:
+    """Each of them can fail; only that of no token has nothing to be off in."""
+    with pytest.raises(AssertionError):
+        LORA_BODIES[name](HOST, kind=Drifting)
+
+
 def wrapper(mapping: list[int], *, inplace: bool | None = True, ids: Any = (7, 9)) -> TorchPunicaWrapper:
     made = TorchPunicaWrapper(4, 2, HOST, max_loras=2, can_update_inplace=inplace, later=1)
     made.update_metadata(LoRAMapping(index_mapping=mapping, prompt_mapping=mapping[:2]), ids, 2, 32)
