@@ -74,6 +74,7 @@ def test_the_engine_finds_what_only_it_shows(served: Any, violation: str) -> Non
 
 
 @pytest.mark.vllm
+@pytest.mark.slow
 def test_the_cpu_platform_generates_on_the_timeline(judge: Any) -> None:
     """vLLM's CPU platform is conformant at level engine, and vLLM itself keeps to the contract's timeline."""
     run = judge("vllm.platforms.cpu:CpuPlatform", "--conformance-level", "engine")
